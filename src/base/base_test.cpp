@@ -1,0 +1,77 @@
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "base/bounded_queue.h"
+#include "base/json.h"
+#include "base/log.h"
+
+namespace pome {
+namespace {
+
+TEST(Result, HoldsAValueOrAnError) {
+  Result<int> good = 3;
+  EXPECT_TRUE(good.ok());
+  EXPECT_EQ(*good, 3);
+  Result<int> bad = invalid("no", "n");
+  EXPECT_FALSE(bad);
+  EXPECT_EQ(bad.error().field, "n");
+}
+
+TEST(BoundedQueue, RefusesTheItemPastItsBound) {
+  BoundedQueue<int> queue(2);
+  EXPECT_TRUE(queue.try_push(1));
+  EXPECT_TRUE(queue.try_push(2));
+  EXPECT_FALSE(queue.try_push(3));
+  EXPECT_EQ(queue.try_pop(), 1);
+  EXPECT_TRUE(queue.try_push(3));
+}
+
+TEST(BoundedQueue, DrainsAfterCloseAndRefusesPushes) {
+  BoundedQueue<int> queue(2);
+  EXPECT_TRUE(queue.try_push(1));
+  queue.close();
+  EXPECT_FALSE(queue.try_push(2));
+  EXPECT_EQ(queue.pop(std::chrono::milliseconds(1)), 1);
+  EXPECT_EQ(queue.pop(std::chrono::hours(1)), std::nullopt);
+}
+
+TEST(BoundedQueue, WakesAWaitingConsumer) {
+  BoundedQueue<int> queue(1);
+  std::thread producer([&] { queue.push_unbounded(7); });
+  EXPECT_EQ(queue.pop(std::chrono::seconds(10)), 7);
+  producer.join();
+}
+
+TEST(Json, RefusesTextAfterTheDocumentAndNamesTheByte) {
+  auto parsed = parse_json("{\"a\":1} x");
+  ASSERT_FALSE(parsed);
+  EXPECT_NE(parsed.error().message.find("byte"), std::string::npos);
+}
+
+TEST(Json, RefusesInvalidUtf8NanAndDeepNesting) {
+  EXPECT_FALSE(parse_json("\"\xff\""));
+  EXPECT_FALSE(parse_json("NaN"));
+  EXPECT_FALSE(parse_json(std::string(65, '[') + std::string(65, ']')));
+  EXPECT_TRUE(parse_json(std::string(64, '[') + std::string(64, ']')));
+  EXPECT_FALSE(parse_json(""));
+  EXPECT_FALSE(parse_json("{\"a\":"));
+}
+
+TEST(Json, ReadsIntegersExactly) {
+  auto parsed = parse_json(R"({"a":2.0,"b":2.5,"c":18446744073709551615,"d":1e30})");
+  ASSERT_TRUE(parsed);
+  const json::object& object = parsed->get_object();
+  EXPECT_EQ(find_int(object, "a"), 2);
+  EXPECT_EQ(find_int(object, "b"), std::nullopt);
+  EXPECT_EQ(find_int(object, "c"), std::nullopt);
+  EXPECT_EQ(find_int(object, "d"), std::nullopt);
+}
+
+TEST(Log, KnowsTheLevelNames) {
+  EXPECT_TRUE(log::parse_level("warning"));
+  EXPECT_FALSE(log::parse_level("loud"));
+}
+
+}  // namespace
+}  // namespace pome

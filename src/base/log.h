@@ -1,0 +1,41 @@
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string_view>
+#include <utility>
+
+#include "base/result.h"
+
+namespace pome::log {
+
+enum class Level { debug, info, warning, error };
+
+// Accepts SGLang's names: debug, info, warning (warn), error, critical.
+Result<Level> parse_level(std::string_view name);
+
+// Lines go to standard error; standard output belongs to what the user asked for. Any thread.
+void set_level(Level level);
+bool enabled(Level level);
+void write(Level level, std::string_view line);
+
+template <typename... Args>
+void debug(fmt::format_string<Args...> format, Args&&... args) {
+  if (enabled(Level::debug)) {
+    write(Level::debug, fmt::format(format, std::forward<Args>(args)...));
+  }
+}
+template <typename... Args>
+void info(fmt::format_string<Args...> format, Args&&... args) {
+  write(Level::info, fmt::format(format, std::forward<Args>(args)...));
+}
+template <typename... Args>
+void warning(fmt::format_string<Args...> format, Args&&... args) {
+  write(Level::warning, fmt::format(format, std::forward<Args>(args)...));
+}
+template <typename... Args>
+void error(fmt::format_string<Args...> format, Args&&... args) {
+  write(Level::error, fmt::format(format, std::forward<Args>(args)...));
+}
+
+}  // namespace pome::log
