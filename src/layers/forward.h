@@ -3,6 +3,8 @@
 #include <mlx/mlx.h>
 
 #include <cstdint>
+#include <functional>
+#include <string_view>
 #include <vector>
 
 #include "tensor/mlx.h"
@@ -39,6 +41,10 @@ struct Forward {
 
   // Where K and V live. Appends return the pool's next handle, so that reads are ordered after them.
   kvpool::KvPool* pool = nullptr;
+
+  // Sees named intermediates ("embeddings", "layers.3", "norm", "logits") as the graph is built; empty in service.
+  // Parity tests compare them with reference tensors.
+  std::function<void(std::string_view name, const mx::array& x)> trace;
 };
 
 }  // namespace pome::layers

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "kvcache/cache_spec.h"
+#include "tensor/mlx.h"
+
+namespace pome::kvpool {
+
+// How many pages each cache group gets, the sink page 0 included, and how a number is stored.
+struct KvPoolOptions {
+  std::vector<int32_t> group_pages;
+  mx::Dtype dtype = mx::float16;  // float16, bfloat16 or float32
+};
+
+// Where the rows of a step lie in one cache group: the device arrays of Forward.
+struct AttentionRows {
+  mx::array page_table;   // [R, P] int32
+  mx::array row_offsets;  // [R + 1] int32
+  mx::array kv_lengths;   // [R] int32
+};
+
+struct AttentionOptions {
+  float scale = 1.0f;
+  int32_t window = 0;    // keys at distance < window are seen; 0: all
+  float softcap = 0.0f;  // scores become softcap · tanh(score / softcap); 0: no cap
+};
+
+// The tensors behind the pages and the only place where keys and values live. Page 0 of every group
+// is a sink for padding. On the CPU the memory is reserved at construction, reads as zero and is
+// committed page by page as it is written, so an idle pool costs nothing. Belongs to the engine's
+// thread.
+//
+// Order: append() replaces the layer's handle by the append's output, and attention() reads that
+// handle, so a step's reads follow its writes. Whoever evaluates a step evaluates handles() with
+// it: a prefill chunk without outputs leaves appends that no logits depend on.
+class KvPool {
+ public:
+  // The groups must be `full` or `window`, and group_pages has one entry (at least 2 pages) for
+  // each of them.
+  KvPool(const kvcache::CacheSpec& spec, const KvPoolOptions& options);
+  ~KvPool();
+  KvPool(KvPool&&) noexcept;
+  KvPool& operator=(KvPool&&) noexcept;
+
+  // Stores k and v [T, kv_heads, head_dim] of a model layer at slots [T] = page · page_tokens +
+  // offset.
+  void append(int32_t layer, const mx::array& k, const mx::array& v, const mx::array& slots);
+  // Attention of q [T, heads, head_dim] over the layer's pages, causal inside each row; [T, heads,
+  // head_dim].
+  mx::array attention(int32_t layer, const mx::array& q, const AttentionRows& rows,
+                      const AttentionOptions& options) const;
+
+  // Which entry of CacheSpec::groups (and of Forward::groups) a model layer belongs to.
+  int32_t group_of(int32_t layer) const;
+  // The current arrays of all layers: evaluate them with the step that appended.
+  std::vector<mx::array> handles() const;
+  // One layer's pages [pages, page_tokens, kv_heads, head_dim].
+  const mx::array& k_pages(int32_t layer) const;
+  const mx::array& v_pages(int32_t layer) const;
+
+  // Address space reserved for the pages of all groups.
+  int64_t bytes_reserved() const;
+  const kvcache::CacheSpec& spec() const;
+  int32_t pages(int32_t group) const;
+
+ private:
+  struct LayerPages;
+  std::vector<LayerPages> layers_;
+  kvcache::CacheSpec spec_;
+  KvPoolOptions options_;
+};
+
+}  // namespace pome::kvpool
