@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -8,35 +9,41 @@
 #include <vector>
 
 #include "base/result.h"
-#include "tensor/checkpoint.h"
+#include "tensor/checkpoint/checkpoint.h"
+#include "tensor/checkpoint/load_error.h"
 #include "tensor/mlx.h"
 
 namespace pome::tensor {
 
-// How a model reads a checkpoint whose tensor names or row orders are not its own (GGUF). Lives in the model's file.
+// How a model reads a checkpoint whose tensor names or row orders are not its own (GGUF). Lives in
+// the model's file.
 struct WeightMap {
   // Our dotted name ("model.layers.3.self_attn.q_proj.weight") to the file's name; empty: the same.
   std::function<std::string(std::string_view)> file_name;
-  // For a tensor of our name: source row of each row, where the file stores rows permuted (llama's q and k). Applied
-  // to whole rows, so it is exact for block formats.
-  std::function<std::optional<std::vector<int32_t>>(std::string_view, const std::vector<int64_t>& shape)> row_order;
+  // For a tensor of our name: source row of each row, where the file stores rows permuted (llama's
+  // q and k). Applied to whole rows, so it is exact for block formats.
+  std::function<std::optional<std::vector<int32_t>>(std::string_view,
+                                                    const std::vector<int64_t>& shape)>
+      row_order;
   // Added to a dense tensor of that name after reading (gemma's norms are stored as 1 + w in GGUF).
   std::function<float(std::string_view)> offset;
 };
 
-// Per-tensor quantization of an MLX checkpoint: the `quantization` entry of config.json that applies to a path.
+// Per-tensor quantization of an MLX checkpoint: the `quantization` entry of config.json that
+// applies to a path.
 struct AffineSetting {
   int32_t bits = 4;
   int32_t group_size = 64;
 };
 
-// A cursor into a checkpoint: `w / "mlp" / "up_proj"` extends the dotted path, get("weight") reads the tensor under
-// it. Throws LoadError with the full path when it is missing or of another shape. Keeps account of what was read, so
-// that check_all_read() can name what was not. Used on one thread, while a model is constructed.
+// A cursor into a checkpoint: `w / "mlp" / "up_proj"` extends the dotted path, get("weight") reads
+// the tensor under it. Throws LoadError with the full path when it is missing or of another shape.
+// Keeps account of what was read, so that check_all_read() can name what was not. Used on one
+// thread, while a model is constructed.
 class Weights {
  public:
-  // dtype is what dense floating-point tensors become: float32 on CPU, usually bfloat16 on a GPU; where the file
-  // already has it, the array aliases the mapping if MLX allows that.
+  // dtype is what dense floating-point tensors become: float32 on CPU, usually bfloat16 on a GPU;
+  // where the file already has it, the array aliases the mapping if MLX allows that.
   Weights(const Checkpoint& checkpoint, WeightMap map, mx::Dtype dtype);
 
   Weights operator/(std::string_view name) const;
@@ -60,12 +67,19 @@ class Weights {
   void ignore(std::string_view leaf) const;
   // Names every tensor that nobody read. From any cursor of the same checkpoint.
   Status check_all_read() const;
+
+ private:
+  struct State;
+  Weights(std::shared_ptr<State> state, std::string path);
+  const FileTensor& take(std::string_view leaf, const mx::Shape& shape) const;
+  mx::array read_dense(std::string_view leaf, const FileTensor& tensor, mx::Dtype dtype) const;
+
+  std::shared_ptr<State> state_;
+  std::string path_;  // "model.layers.3.mlp", empty at the root
 };
 
-// Thrown while a model is constructed; caught at the model-load border and turned into an Error.
-class LoadError : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
+// The dtype in which MLX holds a plain encoding (f32 … u64, boolean). CHECKs that it is not a block
+// encoding.
+mx::Dtype dtype_of(Encoding encoding);
 
 }  // namespace pome::tensor

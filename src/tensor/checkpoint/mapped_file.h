@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <memory>
+#include <span>
+
+#include "base/result.h"
+
+namespace pome::tensor {
+
+// A file mapped for reading for as long as somebody holds it. The pages are private to the process
+// and may be written to (copy on write), so that an array over them never faults; the file itself
+// does not change. A file that another program truncates while it is mapped is outside what can be
+// guarded: replace model files, do not rewrite them.
+class MappedFile {
+ public:
+  static Result<std::shared_ptr<const MappedFile>> open(const std::filesystem::path& path);
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+  ~MappedFile();
+
+  std::span<const std::byte> bytes() const { return bytes_; }
+  const std::filesystem::path& path() const { return path_; }
+
+  // Tells the kernel that these bytes were repacked, so that resident memory shrinks. Only whole
+  // pages inside `part` go; reading them again is allowed and reads the file again. Any thread.
+  void drop(std::span<const std::byte> part) const;
+  // Asks the kernel to read these bytes ahead, because they will be needed soon. Any thread.
+  void prefetch(std::span<const std::byte> part) const;
+
+ private:
+  MappedFile(std::filesystem::path path, std::span<const std::byte> bytes)
+      : path_(std::move(path)), bytes_(bytes) {}
+
+  std::filesystem::path path_;
+  std::span<const std::byte> bytes_;
+};
+
+}  // namespace pome::tensor
