@@ -46,7 +46,7 @@ function(add_ring_test)
   add_executable(${T_NAME} ${T_SOURCES})
   target_link_libraries(${T_NAME} PRIVATE pome_options ${T_LIBS} GTest::gmock GTest::gtest GTest::gtest_main)
   target_compile_definitions(${T_NAME} PRIVATE POME_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
-  add_test(NAME ${T_NAME} COMMAND ${T_NAME} --gtest_output=json:${CMAKE_BINARY_DIR}/reports/${T_NAME}.json)
+  add_test(NAME ${T_NAME} COMMAND ${T_NAME} --gtest_output=xml:${CMAKE_BINARY_DIR}/reports/${T_NAME}.xml)
   set_tests_properties(${T_NAME} PROPERTIES LABELS ${T_RING} TIMEOUT 600)
 endfunction()
 

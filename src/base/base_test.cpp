@@ -58,6 +58,12 @@ TEST(Json, RefusesInvalidUtf8NanAndDeepNesting) {
   EXPECT_FALSE(parse_json("{\"a\":"));
 }
 
+TEST(Json, RefusesNumbersPastTheRangeOfADouble) {
+  EXPECT_TRUE(parse_json("[1e308, -1e308]"));
+  EXPECT_FALSE(parse_json("1e309"));
+  EXPECT_FALSE(parse_json(R"({"a":[{"b":-1e999}]})"));
+}
+
 TEST(Json, ReadsIntegersExactly) {
   auto parsed = parse_json(R"({"a":2.0,"b":2.5,"c":18446744073709551615,"d":1e30})");
   ASSERT_TRUE(parsed);

@@ -2,15 +2,36 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
 namespace pome {
 
+namespace {
+
+// Boost.JSON reads 1e999 as infinity, which no JSON text can write. The parser has bounded the
+// depth.
+bool all_finite(const json::value& value) {
+  if (const double* number = value.if_double())
+    return std::isfinite(*number);
+  if (const json::array* array = value.if_array()) {
+    return std::all_of(array->begin(), array->end(), all_finite);
+  }
+  if (const json::object* object = value.if_object()) {
+    return std::all_of(object->begin(), object->end(),
+                       [](const auto& member) { return all_finite(member.value()); });
+  }
+  return true;
+}
+
+}  // namespace
+
 Result<json::value> parse_json(std::string_view text, JsonLimits limits) {
   if (text.size() > limits.bytes_max) {
     return Error{ErrorCode::too_large,
-                 fmt::format("[parse_json] {} bytes, at most {}", text.size(), limits.bytes_max), {}};
+                 fmt::format("[parse_json] {} bytes, at most {}", text.size(), limits.bytes_max),
+                 {}};
   }
   json::parse_options options;
   options.max_depth = limits.depth_max;
@@ -29,10 +50,15 @@ Result<json::value> parse_json(std::string_view text, JsonLimits limits) {
   if (text.find_first_not_of(" \t\r\n", read) != std::string_view::npos) {
     return invalid(fmt::format("invalid JSON at byte {}: text after the document", read));
   }
-  return parser.release();
+  json::value value = parser.release();
+  if (!all_finite(value))
+    return invalid("invalid JSON: a number is past the range of a double");
+  return value;
 }
 
-std::string to_string(const json::value& value) { return json::serialize(value); }
+std::string to_string(const json::value& value) {
+  return json::serialize(value);
+}
 
 std::string_view json_type_name(const json::value& value) {
   switch (value.kind()) {
