@@ -11,29 +11,30 @@
 #include "base/result.h"
 #include "sampling/params.h"
 
-// The only engine header that the server may include. Work goes down as a Job through the inbox, events come up
-// through the outbox; nothing else crosses.
+// The only engine header that the server may include. Work goes down as a Job through the inbox,
+// events come up through the outbox; nothing else crosses.
 namespace pome::engine {
 
-// A run of prompt tokens. Later segments also carry media; an atomic one is never cut by a prefill chunk.
+// A run of prompt tokens. Later segments also carry media; an atomic one is never cut by a prefill
+// chunk.
 struct Segment {
   std::vector<Token> tokens;
   bool atomic = false;
 };
 
-// One continuation to generate. A request with n choices submits n jobs with one `request` and different
-// `sequence` ids.
+// One continuation to generate. A request with n choices submits n jobs with one `request` and
+// different `sequence` ids.
 struct Job {
   RequestId request{};
   SequenceId sequence{};
   std::vector<Segment> segments;  // at least one token in all
   sampling::Params sampling;
-  int32_t max_tokens = 128;            // output tokens, at least 1
-  std::vector<Token> stop_tokens;      // ends the output; the stop token itself is reported, not text
-  bool ignore_eos = false;             // the model's own EOS ids do not stop
-  int32_t priority = 0;                // larger runs first under --schedule-policy priority
-  std::string cache_namespace;         // prefixes are shared only inside one namespace
-  int32_t top_logprobs = -1;           // -1: none; 0: the chosen token's only; k: and the k best
+  int32_t max_tokens = 128;        // output tokens, at least 1
+  std::vector<Token> stop_tokens;  // ends the output; the stop token itself is reported, not text
+  bool ignore_eos = false;         // the model's own EOS ids do not stop
+  int32_t priority = 0;            // larger runs first under --schedule-policy priority
+  std::string cache_namespace;     // prefixes are shared only inside one namespace
+  int32_t top_logprobs = -1;       // -1: none; 0: the chosen token's only; k: and the k best
   bool prompt_logprobs = false;
 };
 
@@ -44,13 +45,14 @@ struct TokenLogprob {
 
 struct TokenOutput {
   Token token = 0;
-  float logprob = 0.0f;             // log softmax of the raw logits; set when Job::top_logprobs >= 0
-  std::vector<TokenLogprob> top;    // best first, ties by lower token id
+  float logprob = 0.0f;  // log softmax of the raw logits; set when Job::top_logprobs >= 0
+  std::vector<TokenLogprob> top = {};  // best first, ties by lower token id
 };
 
 enum class FinishReason { none, stop_token, length, cancelled, error };
 
-// What happened to one sequence in one step. The last event of a sequence has a reason other than `none`.
+// What happened to one sequence in one step. The last event of a sequence has a reason other than
+// `none`.
 struct Event {
   RequestId request{};
   SequenceId sequence{};
@@ -64,21 +66,21 @@ struct Event {
 };
 
 struct ModelInfo {
-  std::string name;          // the served name
-  std::string path;
-  std::string architecture;  // "llama", "qwen3", …
-  std::string format;        // "GGUF Q4_1", "safetensors bf16", …
+  std::string name = {};  // the served name
+  std::string path = {};
+  std::string architecture = {};  // "llama", "qwen3", …
+  std::string format = {};        // "GGUF Q4_1", "safetensors bf16", …
   int32_t vocab_tokens = 0;
   int32_t context_tokens = 0;  // the most that prompt and output may have together
-  std::vector<Token> eos_tokens;
-  std::string backend;         // "cpu (AVX3_DL, 2 threads)", "metal", "cuda"
+  std::vector<Token> eos_tokens = {};
+  std::string backend = {};  // "cpu (AVX3_DL, 2 threads)", "metal", "cuda"
 };
 
 // A moment's figures, for /health, /get_server_info and /metrics.
 struct EngineStats {
-  bool ready = false;                       // false until a token can be generated
+  bool ready = false;  // false until a token can be generated
   bool draining = false;
-  int32_t running = 0;                      // sequences with a row in the last step
+  int32_t running = 0;  // sequences with a row in the last step
   int32_t waiting = 0;
   int64_t steps = 0;
   std::chrono::milliseconds last_step_age{0};  // 0 while there is no work
@@ -90,32 +92,36 @@ struct EngineStats {
   int32_t kv_tokens_max = 0;
   int32_t kv_tokens_used = 0;
   double last_generated_tokens_per_s = 0.0;
-  json::object details;                     // what an implementation likes to add (memory plan, kernel variants)
+  json::object details;  // what an implementation likes to add (memory plan, kernel variants)
 };
 
-// An engine owns its thread. Every method may be called from any thread; wait_events() has one consumer.
+// An engine owns its thread. Every method may be called from any thread; wait_events() has one
+// consumer.
 class Engine {
  public:
   virtual ~Engine() = default;
 
-  // Refused with invalid_argument when it can never run (with the arithmetic in the message), queue_full when too
-  // much waits, unavailable when starting or draining.
+  // Refused with invalid_argument when it can never run (with the arithmetic in the message),
+  // queue_full when too much waits, unavailable when starting or draining.
   virtual Status submit(Job job) = 0;
 
-  // Every sequence of the request ends with FinishReason::cancelled at the next step. Unknown ids are ignored.
+  // Every sequence of the request ends with FinishReason::cancelled at the next step. Unknown ids
+  // are ignored.
   virtual void cancel(RequestId request) = 0;
 
-  // Ends one sequence early without an error (the text side saw its stop string): pages come back, the sequence's
-  // last event has FinishReason::cancelled.
+  // Ends one sequence early without an error (the text side saw its stop string): pages come back,
+  // the sequence's last event has FinishReason::cancelled.
   virtual void finish(SequenceId sequence) = 0;
 
-  // Everything that happened since the last call, in order; waits up to `timeout` for the first event.
+  // Everything that happened since the last call, in order; waits up to `timeout` for the first
+  // event.
   virtual std::vector<Event> wait_events(std::chrono::milliseconds timeout) = 0;
 
   virtual const ModelInfo& model() const = 0;
   virtual EngineStats stats() const = 0;
 
-  // New jobs are refused from now on; what runs goes on. stop() ends what is left with `cancelled` and joins.
+  // New jobs are refused from now on; what runs goes on. stop() ends what is left with `cancelled`
+  // and joins.
   virtual void drain() = 0;
   virtual void stop() = 0;
 };

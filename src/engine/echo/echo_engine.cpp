@@ -1,0 +1,286 @@
+#include "engine/echo/echo_engine.h"
+
+#include <algorithm>
+#include <cmath>
+#include <exception>
+#include <limits>
+#include <memory>
+#include <stdexcept>
+#include <utility>
+
+#include "engine/job_check.h"
+
+namespace pome::engine {
+namespace {
+
+Event event_of(const Job& job, int32_t prompt_tokens, int32_t said) {
+  Event event;
+  event.request = job.request;
+  event.sequence = job.sequence;
+  event.prompt_tokens = prompt_tokens;
+  event.completion_tokens = said;
+  return event;
+}
+
+TokenOutput output_of(Token token, const Job& job, int32_t vocab_tokens) {
+  TokenOutput output{.token = token};
+  if (job.top_logprobs < 0) {
+    return output;
+  }
+  const auto logprob = [](int32_t rank) { return -static_cast<float>(rank + 1) * std::log(2.0f); };
+  output.logprob = logprob(0);
+  for (int32_t rank = 0; rank < std::min(job.top_logprobs, vocab_tokens); ++rank) {
+    output.top.push_back({static_cast<Token>((token + rank) % vocab_tokens), logprob(rank)});
+  }
+  return output;
+}
+
+bool contains(const std::vector<Token>& tokens, Token token) {
+  return std::find(tokens.begin(), tokens.end(), token) != tokens.end();
+}
+
+}  // namespace
+
+std::function<std::optional<EchoScript>(const Job&)> scripts_in_order(
+    std::vector<EchoScript> scripts) {
+  auto next = std::make_shared<size_t>(0);
+  return [scripts = std::move(scripts), next](const Job&) -> std::optional<EchoScript> {
+    if (*next >= scripts.size()) {
+      return std::nullopt;
+    }
+    return scripts[(*next)++];
+  };
+}
+
+EchoEngine::EchoEngine(EchoOptions options)
+    : options_(std::move(options)),
+      ready_at_(Clock::now() + options_.ready_delay),
+      outbox_(std::numeric_limits<size_t>::max()) {
+  CHECK(!options_.model.eos_tokens.empty(), "an echo model ends with an EOS token");
+  thread_ = std::thread([this] { run(); });
+}
+
+EchoEngine::~EchoEngine() {
+  stop();
+}
+
+Status EchoEngine::submit(Job job) {
+  POME_TRY(check_job(job, options_.model));
+  const std::lock_guard lock(mutex_);
+  if (draining_ || stopping_) {
+    return Error{ErrorCode::unavailable, "[engine] the server is shutting down", {}};
+  }
+  const auto now = Clock::now();
+  if (!is_ready(now)) {
+    return Error{ErrorCode::unavailable, "[engine] the model is still loading", {}};
+  }
+  const size_t accepted_max =
+      static_cast<size_t>(options_.max_queued_requests + options_.max_running_requests);
+  if (waiting_.size() + running_.size() >= accepted_max) {
+    return Error{ErrorCode::queue_full,
+                 fmt::format("[engine] {} requests run and {} wait, the most that "
+                             "--max-queued-requests allows; try again later",
+                             running_.size(), waiting_.size()),
+                 {}};
+  }
+  Sequence sequence;
+  if (options_.script_for) {
+    sequence.script = options_.script_for(job).value_or(EchoScript{});
+  }
+  if (sequence.script.tokens.empty()) {
+    for (const Segment& segment : job.segments) {
+      sequence.script.tokens.insert(sequence.script.tokens.end(), segment.tokens.begin(),
+                                    segment.tokens.end());
+    }
+  }
+  sequence.prompt_tokens = static_cast<int32_t>(prompt_token_count(job));
+  sequence.speaks_at = now + sequence.script.start_delay;
+  sequence.job = std::move(job);
+  waiting_.push_back(std::move(sequence));
+  changed_.notify_all();
+  return {};
+}
+
+void EchoEngine::cancel(RequestId request) {
+  const std::lock_guard lock(mutex_);
+  const auto mark = [request](Sequence& s) { s.cancelled |= s.job.request == request; };
+  std::for_each(waiting_.begin(), waiting_.end(), mark);
+  std::for_each(running_.begin(), running_.end(), mark);
+  changed_.notify_all();
+}
+
+void EchoEngine::finish(SequenceId sequence) {
+  const std::lock_guard lock(mutex_);
+  const auto mark = [sequence](Sequence& s) { s.cancelled |= s.job.sequence == sequence; };
+  std::for_each(waiting_.begin(), waiting_.end(), mark);
+  std::for_each(running_.begin(), running_.end(), mark);
+  changed_.notify_all();
+}
+
+std::vector<Event> EchoEngine::wait_events(std::chrono::milliseconds timeout) {
+  return outbox_.pop_all(timeout);
+}
+
+EngineStats EchoEngine::stats() const {
+  const std::lock_guard lock(mutex_);
+  EngineStats stats = totals_;
+  const auto now = Clock::now();
+  stats.ready = is_ready(now) && !stopping_;
+  stats.draining = draining_;
+  stats.running = static_cast<int32_t>(running_.size());
+  stats.waiting = static_cast<int32_t>(waiting_.size());
+  if (!idle()) {
+    stats.last_step_age = std::chrono::duration_cast<std::chrono::milliseconds>(now - last_step_);
+  }
+  stats.kv_tokens_max = options_.model.context_tokens * options_.max_running_requests;
+  for (const Sequence& sequence : running_) {
+    stats.kv_tokens_used += sequence.prompt_tokens + sequence.said;
+  }
+  return stats;
+}
+
+void EchoEngine::drain() {
+  const std::lock_guard lock(mutex_);
+  draining_ = true;
+}
+
+void EchoEngine::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+    changed_.notify_all();
+  }
+  if (thread_.joinable()) {
+    thread_.join();
+  }
+}
+
+void EchoEngine::run() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [&] { return stopping_ || !idle(); });
+    if (stopping_) {
+      break;
+    }
+    step(lock);
+  }
+  for (const Sequence& sequence : running_) {
+    end(sequence, FinishReason::cancelled);
+  }
+  for (const Sequence& sequence : waiting_) {
+    end(sequence, FinishReason::cancelled);
+  }
+  running_.clear();
+  waiting_.clear();
+  outbox_.close();
+}
+
+void EchoEngine::step(std::unique_lock<std::mutex>& lock) {
+  last_step_ = Clock::now();
+  drop_cancelled();
+  while (!waiting_.empty() &&
+         running_.size() < static_cast<size_t>(options_.max_running_requests)) {
+    totals_.prompt_tokens_total += waiting_.front().prompt_tokens;
+    running_.push_back(std::move(waiting_.front()));
+    waiting_.pop_front();
+  }
+  for (const Sequence& sequence : running_) {
+    if (sequence.script.hang_at == sequence.said) {
+      changed_.wait_for(lock, sequence.script.hang, [&] { return stopping_; });
+      break;
+    }
+  }
+  std::vector<Event> events;
+  try {
+    for (Sequence& sequence : running_) {
+      speak(sequence, events);
+    }
+  } catch (const std::exception& fault) {
+    fail_step(fault.what());
+    return;
+  }
+  ++totals_.steps;
+  for (Event& event : events) {
+    const bool last = event.finish != FinishReason::none;
+    totals_.generated_tokens_total += static_cast<int64_t>(event.tokens.size());
+    totals_.finished_total += last ? 1 : 0;
+    if (last) {
+      std::erase_if(running_, [&](const Sequence& s) { return s.job.sequence == event.sequence; });
+    }
+    outbox_.push_unbounded(std::move(event));
+  }
+  const auto pause = events.empty() ? std::max(options_.token_delay, std::chrono::milliseconds(1))
+                                    : options_.token_delay;
+  if (pause.count() > 0) {
+    changed_.wait_for(lock, pause, [&] { return stopping_; });
+  } else {
+    lock.unlock();  // lets submit() and cancel() in between two steps
+    std::this_thread::yield();
+    lock.lock();
+  }
+}
+
+void EchoEngine::speak(Sequence& sequence, std::vector<Event>& events) {
+  const Job& job = sequence.job;
+  const EchoScript& script = sequence.script;
+  if (Clock::now() < sequence.speaks_at) {
+    return;
+  }
+  if (script.throw_at == sequence.said) {
+    throw std::runtime_error("[echo] scripted exception in the step");
+  }
+  if (script.fail_at == sequence.said) {
+    Event event = event_of(job, sequence.prompt_tokens, sequence.said);
+    event.finish = FinishReason::error;
+    event.error = script.error;
+    events.push_back(std::move(event));
+    return;
+  }
+  const auto index = static_cast<size_t>(sequence.said);
+  const bool eos_allowed = !job.ignore_eos && sequence.said >= job.sampling.min_tokens;
+  const Token token = index >= script.tokens.size() && eos_allowed
+                          ? options_.model.eos_tokens.front()
+                          : script.tokens[index % script.tokens.size()];
+  ++sequence.said;
+  Event event = event_of(job, sequence.prompt_tokens, sequence.said);
+  event.tokens.push_back(output_of(token, job, options_.model.vocab_tokens));
+  if (contains(job.stop_tokens, token) ||
+      (eos_allowed && contains(options_.model.eos_tokens, token))) {
+    event.finish = FinishReason::stop_token;
+    event.matched_stop = token;
+  } else if (sequence.said >= job.max_tokens) {
+    event.finish = FinishReason::length;
+  }
+  events.push_back(std::move(event));
+}
+
+void EchoEngine::drop_cancelled() {
+  const auto end_if_cancelled = [this](const Sequence& sequence) {
+    if (sequence.cancelled) {
+      end(sequence, FinishReason::cancelled);
+    }
+    return sequence.cancelled;
+  };
+  std::erase_if(running_, end_if_cancelled);
+  std::erase_if(waiting_, end_if_cancelled);
+}
+
+void EchoEngine::fail_step(const char* what) {
+  for (const Sequence& sequence : running_) {
+    Event event = event_of(sequence.job, sequence.prompt_tokens, sequence.said);
+    event.finish = FinishReason::error;
+    event.error = {ErrorCode::internal, what, {}};
+    outbox_.push_unbounded(std::move(event));
+    ++totals_.finished_total;
+  }
+  running_.clear();
+}
+
+void EchoEngine::end(const Sequence& sequence, FinishReason reason) {
+  Event event = event_of(sequence.job, sequence.prompt_tokens, sequence.said);
+  event.finish = reason;
+  outbox_.push_unbounded(std::move(event));
+  ++totals_.cancelled_total;
+}
+
+}  // namespace pome::engine

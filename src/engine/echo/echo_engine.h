@@ -1,0 +1,107 @@
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/bounded_queue.h"
+#include "engine/api.h"
+
+namespace pome::engine {
+
+// What one sequence does instead of echoing its prompt. Indices count output tokens from 0.
+struct EchoScript {
+  std::vector<Token> tokens =
+      {};  // said in order, then EOS; empty: the prompt, as without a script
+  std::chrono::milliseconds start_delay{0};  // before the first token, as a prefill would take
+  std::optional<int32_t> fail_at = {};       // the sequence ends here with `error`
+  Error error{ErrorCode::internal, "[echo] scripted failure", {}};
+  std::optional<int32_t>
+      throw_at = {};  // the step throws here: all of its sequences fail with `internal`
+  std::optional<int32_t> hang_at = {};  // the step hangs here for `hang`, or until stop()
+  std::chrono::milliseconds hang{0};
+};
+
+// Scripts for the jobs in the order of their submission; jobs past the end echo.
+std::function<std::optional<EchoScript>(const Job&)> scripts_in_order(
+    std::vector<EchoScript> scripts);
+
+struct EchoOptions {
+  ModelInfo model{.name = "echo",
+                  .path = "echo",
+                  .architecture = "echo",
+                  .format = "none",
+                  .vocab_tokens = 257,
+                  .context_tokens = 8192,
+                  .eos_tokens = {256},
+                  .backend = "none"};
+  int32_t max_running_requests = 8;
+  int32_t max_queued_requests = 64;          // waiting beyond those that run
+  std::chrono::milliseconds token_delay{0};  // between two steps
+  std::chrono::milliseconds ready_delay{
+      0};  // `ready` is false and jobs are refused for so long after start
+  std::function<std::optional<EchoScript>(const Job&)> script_for = {};  // called under submit()
+};
+
+// An engine that says its prompt back; README.md has the rules. One own thread, started by the
+// constructor and joined by stop() or the destructor; every method may be called from any thread.
+class EchoEngine final : public Engine {
+ public:
+  explicit EchoEngine(EchoOptions options = {});
+  ~EchoEngine() override;
+
+  Status submit(Job job) override;
+  void cancel(RequestId request) override;
+  void finish(SequenceId sequence) override;
+  std::vector<Event> wait_events(std::chrono::milliseconds timeout) override;
+  const ModelInfo& model() const override { return options_.model; }
+  EngineStats stats() const override;
+  void drain() override;
+  void stop() override;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Sequence {
+    Job job;
+    EchoScript script;
+    int32_t prompt_tokens = 0;
+    int32_t said = 0;
+    bool cancelled = false;
+    Clock::time_point speaks_at;
+  };
+
+  void run();
+  void step(std::unique_lock<std::mutex>& lock);
+  // Appends one token's event, or the event of its scripted failure; throws where the script says
+  // so.
+  void speak(Sequence& sequence, std::vector<Event>& events);
+  void drop_cancelled();
+  void fail_step(const char* what);
+  void end(const Sequence& sequence, FinishReason reason);
+  bool idle() const { return waiting_.empty() && running_.empty(); }
+  bool is_ready(Clock::time_point now) const { return now >= ready_at_; }
+
+  const EchoOptions options_;
+  const Clock::time_point ready_at_;
+  BoundedQueue<Event> outbox_;
+
+  mutable std::mutex mutex_;  // guards what follows
+  std::condition_variable changed_;
+  std::deque<Sequence> waiting_;
+  std::vector<Sequence> running_;
+  bool draining_ = false;
+  bool stopping_ = false;
+  EngineStats totals_;
+  Clock::time_point last_step_;
+
+  std::thread thread_;
+};
+
+}  // namespace pome::engine
