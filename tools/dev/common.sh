@@ -1,0 +1,62 @@
+# Sourced by ./dev: words that every command uses. The working directory is the repository.
+. tools/dev/versions.sh
+
+say() { printf '%s\n' "==> $*"; }
+note() { printf '%s\n' "    $*"; }
+die() {
+  printf '%s\n' "./dev: $*" >&2
+  exit 1
+}
+have() { command -v "$1" >/dev/null 2>&1; }
+
+# version_ge HAVE WANT: dotted numbers, missing parts count as 0.
+version_ge() {
+  awk -v a="$1" -v b="$2" 'BEGIN {
+    n = split(a, x, /[.+~-]/); m = split(b, y, /[.+~-]/)
+    for (i = 1; i <= (n > m ? n : m); i++) {
+      if (x[i] + 0 > y[i] + 0) exit 0
+      if (x[i] + 0 < y[i] + 0) exit 1
+    }
+    exit 0
+  }'
+}
+
+# rustup's place, and Homebrew's, for shells that were started without them.
+for folder in "${HOME:-/root}/.cargo/bin" /opt/homebrew/bin; do
+  case ":$PATH:" in *":$folder:"*) ;; *) PATH=$PATH:$folder ;; esac
+done
+export PATH
+
+on_macos() { [ "$(uname -s)" = Darwin ]; }
+
+cpu_count() { getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2; }
+
+# A compiler that holds MLX's headers or Beast takes up to 1.5 GiB; more jobs than memory carries would swap.
+job_count() {
+  jobs=$(cpu_count)
+  if [ -r /proc/meminfo ]; then
+    fit=$(awk '/MemAvailable/ { n = int($2 / 1024 / 1536); print (n < 1 ? 1 : n) }' /proc/meminfo)
+    [ "$fit" -ge "$jobs" ] || jobs=$fit
+  fi
+  echo "$jobs"
+}
+
+seconds_now() { date +%s; }
+
+# elapsed SINCE -> "2 min 5 s"
+elapsed() {
+  passed=$(($(seconds_now) - $1))
+  if [ $passed -lt 60 ]; then echo "$passed s"; else echo "$((passed / 60)) min $((passed % 60)) s"; fi
+}
+
+# For setup's first lines: what comes beside the packages, and the whole way to an answer.
+cold_download() {
+  rest=0
+  [ -d .venv ] || rest=$((rest + 12))
+  [ -d "${CARGO_HOME:-$HOME/.cargo}/registry/cache" ] || rest=$((rest + 45))
+  [ -e "$(demo_model_path)" ] || rest=$((rest + 95))
+  echo "$rest MB of wheels, crates and the demo model"
+}
+cold_minutes() { echo $((4 + 26 / $(cpu_count))); }
+
+demo_model_path() { echo "${POME_CACHE:-$HOME/.cache/pome}/SmolLM2-135M-Instruct.Q4_1.gguf"; }

@@ -1,0 +1,20 @@
+# Every version that setup looks at or pins, in one place.
+mlx_version=0.32.4       # wheels mlx-cpu and mlx-metal
+ziglang_version=0.17.1   # the macOS cross build
+llama_cpp_version=0.3.36 # the sdist of llama-cpp-python, the peer of bench-peers
+rust_min=1.88            # the bridge's crates
+gxx_min=12               # C++20 with coroutines
+clang_min=14
+cmake_min=3.25           # presets version 6
+python_min=3.10          # the MLX wheels
+boost_min=1.81           # Boost.JSON's parser, Beast's coroutines
+fmt_min=9.0
+spdlog_min=1.10
+cli11_min=2.1
+openssl_min=3.0
+hwy_min=1.0.3
+prometheus_min=1.0
+gtest_min=1.12
+glibc_min=2.35           # manylinux tag of mlx-cpu
+macos_min=14             # tag of mlx-metal
+clang_format_version=14  # other versions lay out differently
