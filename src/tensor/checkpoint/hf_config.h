@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/ids.h"
 #include "base/json.h"
 #include "base/result.h"
 #include "tensor/checkpoint/checkpoint.h"
@@ -31,7 +32,7 @@ struct GgufName {
 };
 
 // A model's configuration under Hugging Face's key names, whatever file it came from. Getters check
-// type and range and throw LoadError ("[config] expected …, got …"); a null counts as absent. Keeps
+// type and range and throw LoadError ("[config] expected ..., got …"); a null counts as absent. Keeps
 // a copy of the checkpoint handle.
 class HfConfig {
  public:
@@ -80,8 +81,8 @@ class HfConfig {
 
 // What the checkpoint says about generation: where answers end, and its authors' sampling defaults.
 struct GenerationDefaults {
-  std::vector<int32_t> eos_token_ids;  // sorted, unique; may be empty
-  std::optional<int32_t> bos_token_id;
+  std::vector<Token> eos_token_ids;  // sorted, unique; may be empty
+  std::optional<Token> bos_token_id;
   std::optional<float> temperature;
   std::optional<float> top_p;
   std::optional<int32_t> top_k;

@@ -1,9 +1,12 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string>
 
 #include "base/result.h"
 
@@ -36,5 +39,8 @@ class MappedFile {
   std::filesystem::path path_;
   std::span<const std::byte> bytes_;
 };
+
+// The whole text of a small file; nothing where there is no such file, an Error past `bytes_max`.
+Result<std::optional<std::string>> read_file(const std::filesystem::path& path, uint64_t bytes_max);
 
 }  // namespace pome::tensor
