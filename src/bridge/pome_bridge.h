@@ -1,0 +1,130 @@
+/* The only border to Rust: tokenizers, chat templates, downloads. Plain C.
+ *
+ * Calls return 0, or a code with a message in *error (which may be NULL; free it with
+ * pome_buffer_free). Texts are UTF-8 and are read during the call only. Objects are immutable after
+ * construction unless their section says otherwise, and may then be used from any number of threads
+ * at once. No panic crosses. */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { POME_OK = 0, POME_REFUSED = 1, POME_PANICKED = 2 };
+
+typedef struct PomeBuffer {
+  uint8_t* data;
+  size_t bytes;
+  size_t capacity;
+} PomeBuffer;
+
+typedef struct PomeTokens {
+  int32_t* data;
+  size_t count;
+  size_t capacity;
+} PomeTokens;
+
+typedef struct PomeText {
+  const uint8_t* data;
+  size_t bytes;
+} PomeText;
+
+typedef struct PomeSpan {
+  size_t begin; /* bytes */
+  size_t end;
+} PomeSpan;
+
+void pome_buffer_free(PomeBuffer* buffer);
+void pome_tokens_free(PomeTokens* tokens);
+
+/* A caught panic is reported by its code; this stops the default report on standard error as well.
+ */
+void pome_bridge_silence_panics(void);
+
+/* ---- tokenizers
+ * ------------------------------------------------------------------------------------------- */
+
+typedef struct PomeTokenizer PomeTokenizer;
+
+/* GGUF's tokenizer.ggml.* as it stands in the file. Absent ids are -1, absent flags -1. */
+typedef struct PomeGgufVocabulary {
+  PomeText model; /* "gpt2" or "llama" */
+  PomeText pre;   /* the pre-tokenizer's name, for "gpt2" */
+  const PomeText* tokens;
+  size_t token_count;
+  const float* scores; /* token_count, or none */
+  size_t score_count;
+  const int32_t* types; /* token_count, or none */
+  size_t type_count;
+  const PomeText* merges; /* "left right" */
+  size_t merge_count;
+  int32_t bos;
+  int32_t eos;
+  int32_t unknown;
+  int32_t add_bos; /* 0, 1, or -1 for the model's habit */
+  int32_t add_eos;
+  int32_t add_space_prefix;
+} PomeGgufVocabulary;
+
+/* The text of a Hugging Face tokenizer.json. Truncation and padding that it may carry are dropped.
+ */
+int32_t pome_tokenizer_from_json(PomeText json, PomeTokenizer** out, PomeBuffer* error);
+int32_t pome_tokenizer_from_gguf(const PomeGgufVocabulary* vocabulary, PomeTokenizer** out,
+                                 PomeBuffer* error);
+void pome_tokenizer_free(PomeTokenizer* tokenizer);
+
+/* Ids of `text`. Special tokens that stand in the text become control tokens, except inside the
+ * `literal` byte spans (ascending, not overlapping), where they are ordinary text. `add_special`
+ * lets the post-processor add BOS and EOS. */
+int32_t pome_tokenizer_encode(const PomeTokenizer* tokenizer, PomeText text,
+                              const PomeSpan* literal, size_t literal_count, int32_t add_special,
+                              PomeTokens* out, PomeBuffer* error);
+
+/* The text of ids; ids outside the vocabulary stand for nothing. */
+int32_t pome_tokenizer_decode(const PomeTokenizer* tokenizer, const int32_t* tokens, size_t count,
+                              int32_t skip_special, PomeBuffer* out, PomeBuffer* error);
+
+/* One past the largest id. */
+size_t pome_tokenizer_vocab_tokens(const PomeTokenizer* tokenizer);
+/* -1 when there is none. */
+int32_t pome_tokenizer_token_id(const PomeTokenizer* tokenizer, PomeText piece);
+/* The token as the vocabulary writes it; refused for an id without a token. */
+int32_t pome_tokenizer_piece(const PomeTokenizer* tokenizer, int32_t token, PomeBuffer* out,
+                             PomeBuffer* error);
+int32_t pome_tokenizer_is_special(const PomeTokenizer* tokenizer, int32_t token);
+/* All special ids, ascending. */
+int32_t pome_tokenizer_special_tokens(const PomeTokenizer* tokenizer, PomeTokens* out,
+                                      PomeBuffer* error);
+
+enum { POME_PIECE_TEXT = 0, POME_PIECE_BYTE_FALLBACK = 1, POME_PIECE_NONE = 2 };
+
+/* What the token adds to the decoded bytes, independent of its neighbours, appended to `scratch`
+ * (`room` bytes); returns the number of bytes, which may exceed `room`: then nothing was written.
+ * *kind says how invalid UTF-8 is shown: one U+FFFD per maximal invalid run (text) or per byte
+ * (byte fallback). */
+size_t pome_tokenizer_piece_bytes(const PomeTokenizer* tokenizer, int32_t token, uint8_t* scratch,
+                                  size_t room, int32_t* kind);
+/* 1 when decoding drops one space at the very start of the text. */
+int32_t pome_tokenizer_strips_first_space(const PomeTokenizer* tokenizer);
+
+/* ---- chat templates
+ * --------------------------------------------------------------------------------------- */
+
+typedef struct PomeTemplate PomeTemplate;
+
+/* Parses a Jinja template; an error names its line. `name` stands in messages
+ * ("chat_template.jinja"). */
+int32_t pome_template_parse(PomeText name, PomeText source, PomeTemplate** out, PomeBuffer* error);
+void pome_template_free(PomeTemplate* compiled);
+
+/* Renders with a JSON object as context. `fuel` bounds the work (0: the default); `now_s` is what
+ * strftime_now shows (seconds since 1970 in UTC, already shifted to local time by the caller). */
+int32_t pome_template_render(const PomeTemplate* compiled, PomeText context_json, uint64_t fuel,
+                             int64_t now_s, PomeBuffer* out, PomeBuffer* error);
+
+#ifdef __cplusplus
+}
+#endif
