@@ -10,5 +10,7 @@ if(NOT result EQUAL 0)
   message(FATAL_ERROR "cargo could not build the bridge. It needs Rust 1.88 or newer (cargo --version), and the "
                       "network the first time; without one, run `cargo vendor` or `cargo fetch` in bridge/ before.")
 endif()
+get_filename_component(archive_dir ${ARCHIVE} DIRECTORY)
+file(MAKE_DIRECTORY ${archive_dir})
 file(COPY_FILE ${BUILT} ${ARCHIVE} ONLY_IF_DIFFERENT)
 file(TOUCH_NOCREATE ${ARCHIVE})
