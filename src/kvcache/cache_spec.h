@@ -3,7 +3,8 @@
 #include <cstdint>
 #include <vector>
 
-// What a model keeps per token or per sequence. Allocator, StepPlan and memory plan are indexed by group.
+// What a model keeps per token or per sequence. Allocator, StepPlan and memory plan are indexed by
+// group.
 namespace pome::kvcache {
 
 enum class GroupKind {
@@ -15,11 +16,11 @@ enum class GroupKind {
 
 struct CacheGroup {
   GroupKind kind = GroupKind::full;
-  int32_t window = 0;            // tokens, for GroupKind::window
-  std::vector<int32_t> layers;   // model layers whose cache lives here, in order
+  int32_t window = 0;           // tokens, for GroupKind::window
+  std::vector<int32_t> layers;  // model layers whose cache lives here, in order
   int32_t kv_heads = 0;
-  int32_t head_dim = 0;          // of keys and values alike
-  int64_t bytes_per_page = 0;    // all layers of the group; per slot for `state`
+  int32_t head_dim = 0;        // of keys and values alike
+  int64_t bytes_per_page = 0;  // all layers of the group; per slot for `state`
 };
 
 struct CacheSpec {

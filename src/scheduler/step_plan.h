@@ -8,7 +8,8 @@
 
 #include "base/ids.h"
 
-// What one engine step does, as plain integers: it can be recorded, replayed and sent to another rank.
+// What one engine step does, as plain integers: it can be recorded, replayed and sent to another
+// rank.
 namespace pome::scheduler {
 
 // Where a row's input tokens come from.
@@ -19,7 +20,8 @@ struct FromStepInFlight {
   int32_t row = 0;  // the sampled token of that row of the step before, still on the device
 };
 struct EmbeddingSpan {
-  int64_t embedding = 0;  // an entry of the engine's embedding table (media), `count` positions from `first`
+  int64_t embedding =
+      0;  // an entry of the engine's embedding table (media), `count` positions from `first`
   int32_t first = 0;
 };
 using RowInput = std::variant<HostTokens, FromStepInFlight, EmbeddingSpan>;
@@ -32,25 +34,27 @@ struct OutputSpan {
   OutputKind kind = OutputKind::logits;
 };
 
-// `count` consecutive pages from `first`; a row's runs in order make its page table in one cache group.
+// `count` consecutive pages from `first`; a row's runs in order make its page table in one cache
+// group.
 struct PageRun {
   PageId first{};
   int32_t count = 0;
 };
 
-// `count` tokens of one sequence, from `first_position` on. Prefill chunks, decode tokens, drafts and verifications
-// are all rows.
+// `count` tokens of one sequence, from `first_position` on. Prefill chunks, decode tokens, drafts
+// and verifications are all rows.
 struct Row {
   SequenceId sequence{};
   SlotId slot{};
   int32_t first_position = 0;  // an upper bound while an uncommitted verification is in flight
   int32_t count = 0;
   RowInput input;
-  std::vector<OutputSpan> outputs;                // empty for a prefill chunk that is not the prompt's last
-  std::vector<int32_t> tree_parents;              // draft trees only: parent position in the row, -1 for the root
+  std::vector<OutputSpan> outputs;  // empty for a prefill chunk that is not the prompt's last
+  std::vector<int32_t>
+      tree_parents;  // draft trees only: parent position in the row, -1 for the root
   std::vector<std::vector<PageRun>> page_groups;  // one page table per cache group
-  std::optional<SlotId> state_in;                 // recurrent models: the snapshot to start from …
-  std::optional<SlotId> state_out;                // … and where the state after the row is kept
+  std::optional<SlotId> state_in;   // recurrent models: the snapshot to start from …
+  std::optional<SlotId> state_out;  // … and where the state after the row is kept
 };
 
 struct StepPlan {
@@ -66,7 +70,8 @@ struct StepPlan {
   }
 };
 
-// What commit() learns about one row: how many of its tokens stand, and what was sampled after them.
+// What commit() learns about one row: how many of its tokens stand, and what was sampled after
+// them.
 struct RowResult {
   int32_t accepted = 0;
   std::vector<Token> sampled;
