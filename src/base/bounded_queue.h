@@ -11,8 +11,9 @@
 
 namespace pome {
 
-// The one way in which values cross threads. Any number of producers and consumers; a full queue refuses, so
-// back-pressure is visible to the producer; after close() pushes are refused and pops drain what is left.
+// The one way in which values cross threads. Any number of producers and consumers; a full queue
+// refuses, so back-pressure is visible to the producer; after close() pushes are refused and pops
+// drain what is left.
 template <typename T>
 class BoundedQueue {
  public:
@@ -31,7 +32,8 @@ class BoundedQueue {
     return true;
   }
 
-  // Past the bound too; for messages whose number is bounded elsewhere (a cancel for an accepted request).
+  // Past the bound too; for messages whose number is bounded elsewhere (a cancel for an accepted
+  // request).
   bool push_unbounded(T item) {
     {
       std::lock_guard lock(mutex_);

@@ -18,8 +18,8 @@ struct JsonLimits {
   size_t bytes_max = size_t{64} << 20;
 };
 
-// Parses one whole document. Refuses trailing text, invalid UTF-8 and anything past the limits with a message that
-// gives the byte offset. NaN and Infinity are not JSON.
+// Parses one whole document. Refuses trailing text, invalid UTF-8 and anything past the limits with
+// a message that gives the byte offset. NaN and Infinity are not JSON.
 Result<json::value> parse_json(std::string_view text, JsonLimits limits = {});
 
 std::string to_string(const json::value& value);
@@ -27,8 +27,8 @@ std::string to_string(const json::value& value);
 // The type's name as a JSON author knows it: "object", "number", …
 std::string_view json_type_name(const json::value& value);
 
-// Lookups that never throw: nullptr / nullopt where the key is absent or has another type. An integer-valued double
-// (2.0) counts as an integer.
+// Lookups that never throw: nullptr / nullopt where the key is absent or has another type. An
+// integer-valued double (2.0) counts as an integer.
 const json::value* find(const json::object& object, std::string_view key);
 std::optional<std::string> find_string(const json::object& object, std::string_view key);
 std::optional<int64_t> find_int(const json::object& object, std::string_view key);

@@ -47,13 +47,17 @@ Result<Level> parse_level(std::string_view name) {
   if (name == "error" || name == "critical") {
     return Level::error;
   }
-  return invalid(fmt::format("[log] unknown level '{}' (supported: debug, info, warning, error)",
-                             name));
+  return invalid(
+      fmt::format("[log] unknown level '{}' (supported: debug, info, warning, error)", name));
 }
 
-void set_level(Level level) { logger().set_level(to_spdlog(level)); }
+void set_level(Level level) {
+  logger().set_level(to_spdlog(level));
+}
 
-bool enabled(Level level) { return logger().should_log(to_spdlog(level)); }
+bool enabled(Level level) {
+  return logger().should_log(to_spdlog(level));
+}
 
 void write(Level level, std::string_view line) {
   logger().log(to_spdlog(level), spdlog::string_view_t(line.data(), line.size()));

@@ -38,8 +38,9 @@ inline Error invalid(std::string message, std::string field = {}) {
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}      // NOLINT(runtime/explicit)
-  Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}  // NOLINT(runtime/explicit)
+  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}  // NOLINT(runtime/explicit)
+  Result(Error error)
+      : state_(std::in_place_index<1>, std::move(error)) {}  // NOLINT(runtime/explicit)
 
   bool ok() const { return state_.index() == 0; }
   explicit operator bool() const { return ok(); }
@@ -93,9 +94,9 @@ using Status = Result<void>;
 }  // namespace pome
 
 // Returns the error of `expression` from the enclosing function, or goes on.
-#define POME_TRY(expression)                                                \
-  do {                                                                      \
-    if (auto pome_status = (expression); !pome_status) {                    \
-      return pome_status.error();                                           \
-    }                                                                       \
+#define POME_TRY(expression)                             \
+  do {                                                   \
+    if (auto pome_status = (expression); !pome_status) { \
+      return pome_status.error();                        \
+    }                                                    \
   } while (false)
