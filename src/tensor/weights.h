@@ -56,10 +56,13 @@ class Weights {
   mx::array get_stored(std::string_view leaf, const mx::Shape& shape = {}) const;
   // The tensor as it lies in the file, for quantized weights; marks it as read.
   const FileTensor& file_tensor(std::string_view leaf) const;
+  // How the file holds it, so that Linear can choose its product; not a read.
+  Encoding encoding(std::string_view leaf) const;
   std::optional<std::vector<int32_t>> row_order(std::string_view leaf) const;
   // What config.json says of the module at this path ("quantization", with per-tensor overrides).
   std::optional<AffineSetting> affine_setting() const;
 
+  const Checkpoint& checkpoint() const;
   const std::string& path() const;
   std::string full_name(std::string_view leaf) const;
   mx::Dtype dtype() const;
@@ -77,9 +80,5 @@ class Weights {
   std::shared_ptr<State> state_;
   std::string path_;  // "model.layers.3.mlp", empty at the root
 };
-
-// The dtype in which MLX holds a plain encoding (f32 … u64, boolean). CHECKs that it is not a block
-// encoding.
-mx::Dtype dtype_of(Encoding encoding);
 
 }  // namespace pome::tensor

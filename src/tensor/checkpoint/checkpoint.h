@@ -43,8 +43,8 @@ class Checkpoint {
   const std::filesystem::path& path() const;
   // HF: "model_type" of config.json. GGUF: "general.architecture". Empty where absent.
   std::string model_type() const;
-  // HF: the parsed config.json. GGUF: an object with the metadata's keys ("llama.block_count", ...);
-  // tokenizer arrays are in it too.
+  // HF: the parsed config.json. GGUF: an object with the metadata's keys ("llama.block_count",
+  // ...); tokenizer arrays are in it too.
   const json::object& config() const;
   // HF: generation_config.json where present.
   const json::object* generation_config() const;

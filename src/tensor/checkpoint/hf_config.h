@@ -32,8 +32,8 @@ struct GgufName {
 };
 
 // A model's configuration under Hugging Face's key names, whatever file it came from. Getters check
-// type and range and throw LoadError ("[config] expected ..., got …"); a null counts as absent. Keeps
-// a copy of the checkpoint handle.
+// type and range and throw LoadError ("[config] expected ..., got …"); a null counts as absent.
+// Keeps a copy of the checkpoint handle.
 class HfConfig {
  public:
   // HF folder: config.json; where it nests the language model ("text_config"), keys are looked up

@@ -54,7 +54,7 @@ Result<std::shared_ptr<const MappedFile>> MappedFile::open(const std::filesystem
   std::span<const std::byte> bytes;
   if (size > 0) {
     void* address =
-        ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, fd, 0);
+        ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0);
     if (address == MAP_FAILED) {
       const int error = errno;
       ::close(fd);

@@ -12,10 +12,8 @@
 
 namespace pome::tensor {
 
-// A file mapped for reading for as long as somebody holds it. The pages are private to the process
-// and may be written to (copy on write), so that an array over them never faults; the file itself
-// does not change. A file that another program truncates while it is mapped is outside what can be
-// guarded: replace model files, do not rewrite them.
+// A file mapped read-only for as long as somebody holds it. A file that another program truncates
+// while it is mapped is outside what can be guarded: replace model files, do not rewrite them.
 class MappedFile {
  public:
   static Result<std::shared_ptr<const MappedFile>> open(const std::filesystem::path& path);
