@@ -1,0 +1,151 @@
+#include "engine/memory/memory_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string_view>
+
+#include "base/check.h"
+
+namespace pome::engine {
+namespace {
+
+constexpr int64_t kFloatBytes = 4;
+// Below this no request is worth serving.
+constexpr int64_t kContextMin = 128;
+// Page ids and the slots made of them are 32-bit.
+constexpr int64_t kKvTokensMax = (int64_t{1} << 31) - (int64_t{1} << 16);
+
+int64_t page_bytes(const kvcache::CacheSpec& cache) {
+  int64_t bytes = 0;
+  for (const kvcache::CacheGroup& group : cache.groups) {
+    bytes += group.bytes_per_page;
+  }
+  return bytes;
+}
+
+int64_t round_down(int64_t value, int64_t step) {
+  return value / step * step;
+}
+int64_t round_up(int64_t value, int64_t step) {
+  return (value + step - 1) / step * step;
+}
+
+std::string sum_text(const MemoryPlan& plan) {
+  std::string text;
+  for (const MemoryItem& item : plan.items) {
+    text += fmt::format("{}{} {}", text.empty() ? "" : " + ", item.name, format_bytes(item.bytes));
+  }
+  return text;
+}
+
+Error does_not_fit(const MemoryPlan& plan, int64_t context_asked) {
+  const std::string advice =
+      plan.context_fits >= kContextMin
+          ? fmt::format("the largest context that fits is {}: --context-length {}",
+                        plan.context_fits, plan.context_fits)
+          : std::string(
+                "no context fits: use a smaller or more strongly quantized model, or raise "
+                "--max-memory");
+  return {ErrorCode::invalid_argument,
+          fmt::format("[memory] {} + KV for {} tokens {} = {}, but the budget is {}; {}",
+                      sum_text(plan), context_asked,
+                      format_bytes(context_asked * plan.kv_bytes_per_token),
+                      format_bytes(plan.planned_bytes() + context_asked * plan.kv_bytes_per_token),
+                      format_bytes(plan.budget_bytes), advice),
+          "context_length"};
+}
+
+}  // namespace
+
+int64_t MemoryPlan::planned_bytes() const {
+  int64_t bytes = 0;
+  for (const MemoryItem& item : items) {
+    bytes += item.bytes;
+  }
+  return bytes;
+}
+
+int64_t activation_bytes(const MemoryDemand& demand) {
+  // A layer keeps about a dozen arrays of the hidden size alive, and the gated pair and its
+  // product.
+  const int64_t per_token = (12 * demand.hidden_size + 4 * demand.intermediate_size) * kFloatBytes;
+  // Raw logits, adjusted logits and the sampler's working copy.
+  const int64_t per_row = 3 * demand.vocab_tokens * kFloatBytes;
+  return demand.step_tokens_max * per_token + demand.max_running_requests * per_row;
+}
+
+Result<MemoryPlan> plan_memory(const MemoryDemand& demand, const MemorySupply& supply) {
+  const int64_t page_tokens = demand.cache.page_tokens;
+  const int64_t bytes_per_page = page_bytes(demand.cache);
+  CHECK(page_tokens >= 1 && bytes_per_page >= 1, "a cache has pages");
+  CHECK(demand.context_model >= 1, "a model has a context");
+  CHECK(supply.fraction_static > 0.0 && supply.fraction_static <= 1.0, "a part of the memory");
+  MemoryPlan plan;
+  int64_t supplied = supply.available_bytes;
+  if (supply.max_memory_bytes > 0) {
+    supplied = std::min(supplied, supply.max_memory_bytes);
+  }
+  plan.budget_bytes =
+      static_cast<int64_t>(std::floor(static_cast<double>(supplied) * supply.fraction_static));
+  plan.items = {{"weights", demand.weight_bytes},
+                {"activations", activation_bytes(demand)},
+                {"MLX cache", demand.mlx_cache_bytes}};
+  plan.kv_bytes_per_token = (bytes_per_page + page_tokens - 1) / page_tokens;
+
+  // The sink page is paid for and serves nobody.
+  const int64_t pages_that_fit =
+      std::max<int64_t>(0, (plan.budget_bytes - plan.planned_bytes()) / bytes_per_page - 1);
+  const int64_t tokens_that_fit = std::min(pages_that_fit * page_tokens, kKvTokensMax);
+  plan.context_fits = std::min(tokens_that_fit, demand.context_model);
+  const int64_t wished = demand.context_wished > 0
+                             ? demand.context_wished
+                             : std::min(demand.context_model, tokens_that_fit);
+  if (demand.context_wished > demand.context_model) {
+    return invalid(fmt::format("[--context-length] the model was trained for {} tokens, got {}",
+                               demand.context_model, demand.context_wished),
+                   "context_length");
+  }
+  if (wished > tokens_that_fit || wished < std::min(kContextMin, demand.context_model)) {
+    return does_not_fit(plan, std::max(wished, std::min(kContextMin, demand.context_model)));
+  }
+  // Every sequence at full length is the most that can ever be used.
+  const int64_t useful = round_up(wished, page_tokens) * demand.max_running_requests;
+  int64_t tokens = std::min(useful, round_down(tokens_that_fit, page_tokens));
+  if (demand.kv_tokens_wished > 0) {
+    tokens = std::min(tokens, round_up(demand.kv_tokens_wished, page_tokens));
+  }
+  plan.kv_tokens_max = tokens;
+  plan.context_tokens = std::min(wished, tokens);
+  plan.pages_per_group = static_cast<int32_t>(tokens / page_tokens + 1);
+  plan.items.push_back({"KV pool", int64_t{plan.pages_per_group} * bytes_per_page});
+  return plan;
+}
+
+std::string format_bytes(int64_t bytes) {
+  constexpr std::string_view kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  auto value = static_cast<double>(bytes);
+  size_t unit = 0;
+  while (std::abs(value) >= 1024.0 && unit + 1 < std::size(kUnits)) {
+    value /= 1024.0;
+    ++unit;
+  }
+  if (unit == 0) {
+    return fmt::format("{} B", bytes);
+  }
+  return fmt::format("{:.{}f} {}", value, value < 10.0 ? 2 : (value < 100.0 ? 1 : 0), kUnits[unit]);
+}
+
+std::vector<std::string> format_plan(const MemoryPlan& plan) {
+  std::vector<std::string> lines;
+  for (const MemoryItem& item : plan.items) {
+    lines.push_back(fmt::format("{:<12} {:>10}", item.name, format_bytes(item.bytes)));
+  }
+  lines.push_back(fmt::format("{:<12} {:>10} of {}", "planned", format_bytes(plan.planned_bytes()),
+                              format_bytes(plan.budget_bytes)));
+  return lines;
+}
+
+}  // namespace pome::engine

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "kvcache/cache_spec.h"
+
+namespace pome::engine {
+
+// What the model and the flags ask for. Zero means "choose" where a comment says so.
+struct MemoryDemand {
+  int64_t weight_bytes = 0;
+  kvcache::CacheSpec cache = {};
+  int64_t hidden_size = 0;
+  int64_t intermediate_size = 0;
+  int64_t vocab_tokens = 0;
+  int64_t step_tokens_max = 2048;  // the largest step, prefill included
+  int64_t max_running_requests = 16;
+  int64_t context_model = 0;     // what the model was trained for
+  int64_t context_wished = 0;    // --context-length; 0: the model's, or what fits
+  int64_t kv_tokens_wished = 0;  // --max-total-tokens; 0: choose
+  int64_t mlx_cache_bytes = 0;
+};
+
+// Where the bytes may come from.
+struct MemorySupply {
+  int64_t available_bytes = 0;   // free now, or the GPU's recommended working set
+  int64_t max_memory_bytes = 0;  // --max-memory; 0: no cap
+  double fraction_static = 0.9;  // --mem-fraction-static: weights and KV stay below this part
+};
+
+struct MemoryItem {
+  std::string name;
+  int64_t bytes = 0;
+};
+
+struct MemoryPlan {
+  int64_t budget_bytes = 0;
+  std::vector<MemoryItem> items = {};  // in the order of the sum; the KV pool is the last
+  int64_t kv_bytes_per_token = 0;
+  int64_t kv_tokens_max = 0;    // a whole number of pages
+  int64_t context_tokens = 0;   // what one sequence may have, prompt and output together
+  int64_t context_fits = 0;     // the largest context that the budget allows
+  int32_t pages_per_group = 0;  // the sink included
+
+  int64_t planned_bytes() const;
+};
+
+// Refused with the arithmetic and the largest context that would fit.
+Result<MemoryPlan> plan_memory(const MemoryDemand& demand, const MemorySupply& supply);
+
+// Working memory of the largest step: activations of its tokens and the logits of its rows.
+int64_t activation_bytes(const MemoryDemand& demand);
+
+// "1.25 GiB", "37.5 MiB", "512 B".
+std::string format_bytes(int64_t bytes);
+
+// One line an item, the sum and the budget: what `serve` prints.
+std::vector<std::string> format_plan(const MemoryPlan& plan);
+
+}  // namespace pome::engine

@@ -1,0 +1,130 @@
+#include "engine/memory/memory_plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "engine/memory/available_memory.h"
+
+namespace pome::engine {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr int64_t kMiB = int64_t{1} << 20;
+
+// 1 MiB a page of 16 tokens, and 4 KiB of activations a token with one logit row of nothing.
+MemoryDemand demand_of(int64_t weight_bytes) {
+  MemoryDemand demand;
+  demand.weight_bytes = weight_bytes;
+  demand.cache.page_tokens = 16;
+  demand.cache.groups.resize(2);
+  demand.cache.groups[0].bytes_per_page = 3 * kMiB / 4;
+  demand.cache.groups[1].bytes_per_page = kMiB / 4;
+  demand.step_tokens_max = 0;
+  demand.max_running_requests = 4;
+  demand.context_model = 4096;
+  return demand;
+}
+
+TEST(MemoryPlan, GivesTheRestOfTheBudgetToKvPages) {
+  const auto plan =
+      plan_memory(demand_of(100 * kMiB), {.available_bytes = 500 * kMiB, .fraction_static = 1.0});
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  EXPECT_EQ(plan->kv_tokens_max, (400 - 1) * 16);
+  EXPECT_EQ(plan->pages_per_group, 400);
+  EXPECT_EQ(plan->context_tokens, 4096);
+  EXPECT_EQ(plan->planned_bytes(), 500 * kMiB);
+}
+
+TEST(MemoryPlan, TakesNoMorePagesThanFullSequencesCanUse) {
+  MemoryDemand demand = demand_of(kMiB);
+  demand.context_wished = 100;  // 7 pages
+  const auto refused = plan_memory(demand, {.available_bytes = 9000 * kMiB});
+  EXPECT_FALSE(refused.ok()) << "below the smallest context";
+  demand.context_wished = 200;  // 13 pages
+  const auto plan = plan_memory(demand, {.available_bytes = 9000 * kMiB});
+  ASSERT_TRUE(plan.ok());
+  EXPECT_EQ(plan->kv_tokens_max, 13 * 16 * 4);
+  EXPECT_EQ(plan->context_tokens, 200);
+}
+
+TEST(MemoryPlan, LowersTheContextToWhatFitsWhenNoneWasAskedFor) {
+  const auto plan =
+      plan_memory(demand_of(0), {.available_bytes = 65 * kMiB, .fraction_static = 1.0});
+  ASSERT_TRUE(plan.ok());
+  EXPECT_EQ(plan->context_tokens, 64 * 16);
+  EXPECT_EQ(plan->context_fits, 64 * 16);
+}
+
+TEST(MemoryPlan, RefusesAContextThatDoesNotFitAndNamesTheLargestThatDoes) {
+  MemoryDemand demand = demand_of(10 * kMiB);
+  demand.context_wished = 1024;
+  EXPECT_TRUE(plan_memory(demand, {.available_bytes = 75 * kMiB, .fraction_static = 1.0}).ok());
+  const auto plan = plan_memory(demand, {.available_bytes = 74 * kMiB, .fraction_static = 1.0});
+  ASSERT_FALSE(plan.ok());
+  EXPECT_THAT(plan.error().message, HasSubstr("weights 10.0 MiB"));
+  EXPECT_THAT(plan.error().message, HasSubstr("--context-length 1008"));
+}
+
+TEST(MemoryPlan, RefusesWeightsThatDoNotFit) {
+  const auto plan = plan_memory(demand_of(500 * kMiB), {.available_bytes = 400 * kMiB});
+  ASSERT_FALSE(plan.ok());
+  EXPECT_THAT(plan.error().message, HasSubstr("no context fits"));
+}
+
+TEST(MemoryPlan, KeepsToTheUsersCapAndFraction) {
+  const auto capped = plan_memory(
+      demand_of(0),
+      {.available_bytes = 9000 * kMiB, .max_memory_bytes = 100 * kMiB, .fraction_static = 0.5});
+  ASSERT_TRUE(capped.ok());
+  EXPECT_EQ(capped->budget_bytes, 50 * kMiB);
+  EXPECT_LE(capped->planned_bytes(), capped->budget_bytes);
+}
+
+TEST(MemoryPlan, HonoursMaxTotalTokens) {
+  MemoryDemand demand = demand_of(0);
+  demand.kv_tokens_wished = 300;
+  const auto plan = plan_memory(demand, {.available_bytes = 900 * kMiB});
+  ASSERT_TRUE(plan.ok());
+  EXPECT_EQ(plan->kv_tokens_max, 304);
+  EXPECT_EQ(plan->context_tokens, 304);
+}
+
+TEST(MemoryPlan, RefusesAContextPastTheModels) {
+  MemoryDemand demand = demand_of(0);
+  demand.context_wished = 4096;
+  EXPECT_TRUE(plan_memory(demand, {.available_bytes = 9000 * kMiB}).ok());
+  demand.context_wished = 4097;
+  EXPECT_FALSE(plan_memory(demand, {.available_bytes = 9000 * kMiB}).ok());
+}
+
+TEST(MemoryPlan, CountsActivationsOfTheLargestStep) {
+  MemoryDemand demand = demand_of(0);
+  demand.hidden_size = 64;
+  demand.intermediate_size = 256;
+  demand.vocab_tokens = 1000;
+  demand.step_tokens_max = 512;
+  EXPECT_EQ(activation_bytes(demand), 512 * (12 * 64 + 4 * 256) * 4 + 4 * 3 * 1000 * 4);
+}
+
+TEST(FormatBytes, ChoosesTheUnit) {
+  EXPECT_EQ(format_bytes(512), "512 B");
+  EXPECT_EQ(format_bytes(1536), "1.50 KiB");
+  EXPECT_EQ(format_bytes(37 * kMiB + kMiB / 2), "37.5 MiB");
+  EXPECT_EQ(format_bytes(int64_t{200} << 30), "200 GiB");
+}
+
+TEST(AvailableMemory, IsSomethingAndNotMoreThanTheMachineHas) {
+  EXPECT_GT(available_memory_bytes(), 0);
+  EXPECT_LE(available_memory_bytes(), physical_memory_bytes());
+}
+
+TEST(AvailableMemory, ReadsMeminfo) {
+  EXPECT_EQ(parse_meminfo_available("MemTotal:  9 kB\nMemAvailable:   1234 kB\n"), 1234 * 1024);
+  EXPECT_EQ(parse_meminfo_available("MemTotal:  9 kB\n"), 0);
+  EXPECT_EQ(parse_meminfo_available("MemAvailable:"), 0);
+  EXPECT_EQ(parse_meminfo_available("MemAvailable: 99999999999999999999 kB"), 0);
+}
+
+}  // namespace
+}  // namespace pome::engine
