@@ -25,21 +25,39 @@ struct Block {
   }
 };
 
-// 16 bytes of two 4-bit codes: the low halves are weights 0 to 15, the high ones 16 to 31.
+// Eight bytes at a time; files are little-endian, and so are the machines that pome runs on.
+uint64_t load8(const uint8_t* from) {
+  uint64_t word = 0;
+  std::memcpy(&word, from, sizeof word);
+  return word;
+}
+void store8(uint64_t word, uint8_t* to) {
+  std::memcpy(to, &word, sizeof word);
+}
+
+// The same byte eight times.
+constexpr uint64_t each(uint8_t byte) {
+  return 0x0101010101010101u * byte;
+}
+
+// `half` bytes of two 4-bit codes: the low halves are the first weights, the high ones the next.
 void split_nibbles(const uint8_t* packed, int half, uint8_t* codes) {
-  for (int i = 0; i < half; ++i) {
-    codes[i] = packed[i] & 15u;
-  }
-  for (int i = 0; i < half; ++i) {
-    codes[half + i] = static_cast<uint8_t>(packed[i] >> 4);
+  for (int i = 0; i < half; i += 8) {
+    const uint64_t word = load8(packed + i);
+    store8(word & each(15), codes + i);
+    store8((word >> 4) & each(15), codes + half + i);
   }
 }
 
+// Bit i of a byte as byte i of a word.
+uint64_t spread_bits(uint8_t bits) {
+  const uint64_t one_a_byte = (each(1) * bits) & 0x8040201008040201u;
+  return ((one_a_byte + 0x00406070787c7e7fu) >> 7) & each(1);
+}
+
 void add_fifth_bits(const uint8_t* packed, uint8_t* codes) {
-  uint32_t high = 0;
-  std::memcpy(&high, packed, sizeof high);
-  for (int i = 0; i < 32; ++i) {
-    codes[i] = static_cast<uint8_t>(codes[i] | (((high >> i) & 1u) << 4));
+  for (int i = 0; i < 4; ++i) {
+    store8(load8(codes + i * 8) | spread_bits(packed[i]) << 4, codes + i * 8);
   }
 }
 
@@ -72,8 +90,8 @@ void decode_q5_1(const Block& b) {
 void decode_q8_0(const Block& b) {
   b.scales[0] = b.f16_at(0);
   b.biases[0] = -128.0f * b.scales[0];
-  for (int i = 0; i < 32; ++i) {
-    b.codes[i] = b.bytes[2 + i] ^ 0x80u;  // int8 + 128
+  for (int i = 0; i < 32; i += 8) {
+    store8(load8(b.bytes + 2 + i) ^ each(0x80), b.codes + i);  // int8 + 128
   }
 }
 
@@ -87,8 +105,8 @@ void decode_q2_k(const Block& b) {
     b.biases[group] = -(dmin * static_cast<float>(scale >> 4));
     const uint8_t* packed = b.bytes + 16 + group / 8 * 32 + group % 2 * 16;
     const int shift = group % 8 / 2 * 2;
-    for (int i = 0; i < 16; ++i) {
-      b.codes[group * 16 + i] = (packed[i] >> shift) & 3u;
+    for (int i = 0; i < 16; i += 8) {
+      store8((load8(packed + i) >> shift) & each(3), b.codes + group * 16 + i);
     }
   }
 }
@@ -149,9 +167,10 @@ void decode_q5_k(const Block& b) {
     split_nibbles(b.bytes + 48 + pair * 32, 32, b.codes + pair * 64);
   }
   for (int group = 0; group < 8; ++group) {
-    for (int i = 0; i < 32; ++i) {
-      uint8_t& code = b.codes[group * 32 + i];
-      code = static_cast<uint8_t>(code | (((b.bytes[16 + i] >> group) & 1u) << 4));
+    uint8_t* codes = b.codes + group * 32;
+    for (int i = 0; i < 32; i += 8) {
+      const uint64_t fifth = (load8(b.bytes + 16 + i) >> group) & each(1);
+      store8(load8(codes + i) | fifth << 4, codes + i);
     }
   }
 }
@@ -168,9 +187,10 @@ void decode_q6_k(const Block& b) {
     const uint8_t* high = b.bytes + 128 + half * 32 + group % 2 * 16;
     const int low_shift = run / 2 * 4;
     const int high_shift = run * 2;
-    for (int i = 0; i < 16; ++i) {
-      b.codes[group * 16 + i] = static_cast<uint8_t>(((low[i] >> low_shift) & 15u) |
-                                                     (((high[i] >> high_shift) & 3u) << 4));
+    for (int i = 0; i < 16; i += 8) {
+      const uint64_t low4 = (load8(low + i) >> low_shift) & each(15);
+      const uint64_t high2 = (load8(high + i) >> high_shift) & each(3);
+      store8(low4 | high2 << 4, b.codes + group * 16 + i);
     }
   }
 }

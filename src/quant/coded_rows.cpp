@@ -36,24 +36,32 @@ class FileRows {
     }
   }
 
+  // Runs end inside pages, so the last of them go here.
+  ~FileRows() {
+    if (dropped_) {
+      tensor_.file->drop(tensor_.bytes);
+    }
+  }
+
   std::span<const std::byte> row(int64_t index) const {
     return tensor_.bytes.subspan(source(index) * row_bytes_, row_bytes_);
   }
 
+  // Packing may start over, so a run counts anew once it was dropped.
   void done(int64_t index) const {
     const size_t run = source(index) / run_rows_;
+    const size_t begin = run * run_rows_;
+    const size_t count = std::min(run_rows_, rows_ - begin);
     if (left_[run].fetch_sub(1) == 1) {
-      const size_t begin = run * run_rows_;
-      const size_t count = std::min(run_rows_, rows_ - begin);
+      left_[run].fetch_add(static_cast<int64_t>(count));
       tensor_.file->drop(tensor_.bytes.subspan(begin * row_bytes_, count * row_bytes_));
+      dropped_ = true;
     }
   }
 
-  size_t values() const { return row_bytes_ / static_cast<size_t>(item_bytes()); }
   Encoding encoding() const { return tensor_.encoding; }
 
  private:
-  int32_t item_bytes() const { return tensor::block_bytes(tensor_.encoding); }
   size_t source(int64_t index) const {
     const auto row = static_cast<size_t>(index);
     return order_ ? static_cast<size_t>((*order_)[row]) : row;
@@ -65,6 +73,7 @@ class FileRows {
   size_t row_bytes_;
   size_t run_rows_;
   mutable std::vector<std::atomic<int64_t>> left_;
+  mutable std::atomic<bool> dropped_ = false;
 };
 
 void check_matrix(const std::string& name, int64_t rows, int64_t columns,
