@@ -1,5 +1,7 @@
 #include "kernels/backend.h"
 
+#include "kernels/highway_targets.h"
+
 #include <hwy/highway.h>
 #include <hwy/targets.h>
 

@@ -1,0 +1,122 @@
+// SIMD words that several kernels share, compiled once for each Highway target: include after
+// foreach_target.h.
+
+#if defined(POME_KERNELS_SIMD_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef POME_KERNELS_SIMD_INL_H_
+#undef POME_KERNELS_SIMD_INL_H_
+#else
+#define POME_KERNELS_SIMD_INL_H_
+#endif
+
+#include <hwy/highway.h>
+
+#include <cstdint>
+#include <cstring>
+
+// On loops over a compile-time number of accumulators, so that those stay in registers.
+#ifndef POME_UNROLL
+#define POME_UNROLL _Pragma("GCC unroll 16")
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace pome::kernels::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using FloatTag = hn::CappedTag<float, 16>;
+using FloatVec = hn::Vec<FloatTag>;
+
+// The first `count` < Lanes elements and zeros behind them, without reading past them (a masked
+// load does on some targets).
+template <class D, typename T = hn::TFromD<D>>
+HWY_INLINE hn::Vec<D> load_tail(D d, const T* from, size_t count) {
+  HWY_ALIGN T lanes[hn::MaxLanes(d)] = {};
+  std::memcpy(lanes, from, count * sizeof(T));
+  return hn::Load(d, lanes);
+}
+
+template <class D, typename T = hn::TFromD<D>>
+HWY_INLINE void store_tail(D d, hn::Vec<D> v, T* to, size_t count) {
+  HWY_ALIGN T lanes[hn::MaxLanes(d)];
+  hn::Store(v, d, lanes);
+  std::memcpy(to, lanes, count * sizeof(T));
+}
+
+// Stored numbers as f32: f32 itself, IEEE half and bfloat16, at any alignment of the item.
+template <class D>
+HWY_INLINE hn::Vec<D> load_as_float(D d, const float* from) {
+  return hn::LoadU(d, from);
+}
+template <class D>
+HWY_INLINE hn::Vec<D> load_as_float(D d, const hwy::float16_t* from) {
+  return hn::PromoteTo(d, hn::LoadU(hn::Rebind<hwy::float16_t, D>(), from));
+}
+template <class D>
+HWY_INLINE hn::Vec<D> load_as_float(D d, const hwy::bfloat16_t* from) {
+  const hn::Rebind<uint16_t, D> narrow;
+  const hn::Rebind<uint32_t, D> wide;
+  const auto bits = hn::LoadU(narrow, reinterpret_cast<const uint16_t*>(from));
+  return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(wide, bits)));
+}
+template <class D, typename T>
+HWY_INLINE hn::Vec<D> load_as_float_tail(D d, const T* from, size_t count) {
+  HWY_ALIGN T lanes[hn::MaxLanes(d)] = {};
+  std::memcpy(lanes, from, count * sizeof(T));
+  return load_as_float(d, lanes);
+}
+
+// Rounds to nearest even into the stored type.
+template <class D>
+HWY_INLINE void store_float_as(D d, hn::Vec<D> v, float* to) {
+  hn::StoreU(v, d, to);
+}
+template <class D>
+HWY_INLINE void store_float_as(D d, hn::Vec<D> v, hwy::float16_t* to) {
+  const hn::Rebind<hwy::float16_t, D> narrow;
+  (void)d;
+  hn::StoreU(hn::DemoteTo(narrow, v), narrow, to);
+}
+template <class D>
+HWY_INLINE void store_float_as(D d, hn::Vec<D> v, hwy::bfloat16_t* to) {
+  const hn::Rebind<uint32_t, D> wide;
+  const hn::Rebind<uint16_t, D> narrow;
+  const auto bits = hn::BitCast(wide, v);
+  const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(wide, 1u));
+  const auto rounded = hn::Add(bits, hn::Add(odd, hn::Set(wide, 0x7fffu)));
+  // A NaN's payload could round up to infinity: keep its top bits and make it quiet.
+  const auto quiet = hn::Or(bits, hn::Set(wide, 0x400000u));
+  const auto is_nan = hn::RebindMask(wide, hn::IsNaN(v));
+  const auto top = hn::ShiftRight<16>(hn::IfThenElse(is_nan, quiet, rounded));
+  (void)d;
+  hn::StoreU(hn::TruncateTo(narrow, top), narrow, reinterpret_cast<uint16_t*>(to));
+}
+
+// e^x within 2 units in the last place; 0 below -87.3 (-inf included), e^88.3 above it, whatever
+// for NaN.
+template <class D>
+HWY_INLINE hn::Vec<D> fast_exp(D d, hn::Vec<D> x) {
+  const hn::RebindToSigned<D> di;
+  const auto bounded = hn::Max(hn::Min(x, hn::Set(d, 88.3762626f)), hn::Set(d, -87.3365447f));
+  const auto n = hn::Round(hn::Mul(bounded, hn::Set(d, 1.44269504f)));
+  auto r = hn::NegMulAdd(n, hn::Set(d, 0.693359375f), bounded);
+  r = hn::NegMulAdd(n, hn::Set(d, -2.12194440e-4f), r);
+  auto p = hn::Set(d, 1.9875691500e-4f);
+  p = hn::MulAdd(p, r, hn::Set(d, 1.3981999507e-3f));
+  p = hn::MulAdd(p, r, hn::Set(d, 8.3334519073e-3f));
+  p = hn::MulAdd(p, r, hn::Set(d, 4.1665795894e-2f));
+  p = hn::MulAdd(p, r, hn::Set(d, 1.6666665459e-1f));
+  p = hn::MulAdd(p, r, hn::Set(d, 5.0000001201e-1f));
+  p = hn::MulAdd(hn::Mul(r, r), p, hn::Add(r, hn::Set(d, 1.0f)));
+  const auto power = hn::ShiftLeft<23>(hn::Add(hn::ConvertTo(di, n), hn::Set(di, 127)));
+  const auto value = hn::Mul(p, hn::BitCast(d, power));
+  return hn::IfThenElseZero(hn::Ge(x, hn::Set(d, -87.3365447f)), value);
+}
+
+template <class D>
+HWY_INLINE float sum_lanes(D d, hn::Vec<D> v) {
+  return hn::GetLane(hn::SumOfLanes(d, v));
+}
+
+}  // namespace pome::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // POME_KERNELS_SIMD_INL_H_
