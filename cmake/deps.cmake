@@ -1,6 +1,11 @@
 # Every library that pome uses, with the reason. Each is wrapped by one room, so it can be replaced.
 # Versions: the lowest that is tested (Debian 12) and the newest must both compile.
 
+if(POME_MACOS_DIR)
+  include(${CMAKE_SOURCE_DIR}/tools/macos/deps.cmake)  # the cross build, which has headers only
+  return()
+endif()
+
 find_package(Threads REQUIRED)
 
 # fmt >= 9 (MIT) and spdlog >= 1.10 (MIT): log lines and formatting; std::format is missing in g++ 12.

@@ -1,0 +1,2 @@
+#pragma once
+using CGColorSpaceRef = struct CGColorSpace*;

@@ -1,0 +1,12 @@
+#pragma once
+using CGFloat = double;
+struct CGPoint {
+  CGFloat x, y;
+};
+struct CGSize {
+  CGFloat width, height;
+};
+struct CGRect {
+  CGPoint origin;
+  CGSize size;
+};
