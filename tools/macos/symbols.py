@@ -14,10 +14,12 @@ LC_SYMTAB, LC_LOAD_DYLIB = 0x2, 0xC
 N_EXT, N_TYPE, N_UNDF, N_STAB = 0x01, 0x0E, 0x00, 0xE0
 DYNAMIC_LOOKUP = 0xFE  # the library ordinal of a name that the linker did not find
 
-# Namespaces and C prefixes of the libraries that a Mac brings and the cross build does not.
-THIRD_PARTY = re.compile(r"(?:[\w ]+ for |guard variable for )?(?:[\w:<>&*, ]+ )?"
-                         r"(?:fmt|spdlog|boost|prometheus|hwy|CLI)::|^(?:EVP|SHA256|SHA|OPENSSL|ERR|CRYPTO|RAND|SSL|BIO)_")
-METAL_CPP = re.compile(r"^_?(?:OBJC_CLASS_\$|objc_|sel_|MTL|NS|_NS|CF|CA)")
+# Everything that may stay open, because the cross build has no library for it: the C++ libraries of
+# cmake/deps.cmake by namespace, OpenSSL and the Objective-C run time (metal-cpp) by prefix. The bridge's names are
+# those that its header declares.
+NAMESPACES = ("CLI", "boost", "fmt", "hwy", "prometheus", "spdlog")
+OPENSSL_PREFIXES = ("BIO_", "CRYPTO_", "ERR_", "EVP_", "OPENSSL_", "RAND_", "SHA256", "SSL_")
+OBJECTIVE_C_PREFIXES = ("CF", "MTL", "NS", "OBJC_CLASS_$_", "objc_", "sel_")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,14 +66,20 @@ def bridge_names(header: pathlib.Path) -> set[str]:
     return set(re.findall(r"\b(pome_\w+)\s*\(", header.read_text()))
 
 
+def may_stay_open(name: str, readable: str, bridge: set[str]) -> bool:
+    if not name.startswith("_Z"):
+        return name in bridge or name.startswith(OPENSSL_PREFIXES + OBJECTIVE_C_PREFIXES)
+    # The name itself, not its arguments: `fmt::v9::vformat(…)`, `vtable for boost::…`.
+    subject = re.sub(r"^(?:(?:vtable|typeinfo|typeinfo name|VTT|guard variable) for )", "", readable).split("(")[0]
+    return any(re.search(rf"(?:^|[\s&*]){space}::", subject) for space in NAMESPACES) and "mlx::core" not in subject
+
+
 def judge(name: str, readable: str, exported: set[str], bridge: set[str]) -> str | None:
     """Why an open name must not stay open, or None."""
-    if name in bridge or THIRD_PARTY.match(readable) or METAL_CPP.match(name):
+    if name in exported or may_stay_open(name, readable, bridge):
         return None
-    if "mlx::core" in readable and name not in exported:
+    if "mlx::core" in readable:
         return f"{readable}: libmlx.dylib does not export it"
-    if name in exported:
-        return None
     return f"{readable}: neither MLX, nor the system, nor a library of cmake/deps.cmake has it"
 
 
