@@ -1,9 +1,11 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
+#include <optional>
 #include <vector>
 
+#include "kernels/paged_attention/paged_attention.h"
+#include "kernels/rope/rope.h"
 #include "kvcache/cache_spec.h"
 #include "tensor/mlx.h"
 
@@ -13,19 +15,6 @@ namespace pome::kvpool {
 struct KvPoolOptions {
   std::vector<int32_t> group_pages;
   mx::Dtype dtype = mx::float16;  // float16, bfloat16 or float32
-};
-
-// Where the rows of a step lie in one cache group: the device arrays of Forward.
-struct AttentionRows {
-  mx::array page_table;   // [R, P] int32
-  mx::array row_offsets;  // [R + 1] int32
-  mx::array kv_lengths;   // [R] int32
-};
-
-struct AttentionOptions {
-  float scale = 1.0f;
-  int32_t window = 0;    // keys at distance < window are seen; 0: all
-  float softcap = 0.0f;  // scores become softcap · tanh(score / softcap); 0: no cap
 };
 
 // The tensors behind the pages and the only place where keys and values live. Page 0 of every group
@@ -41,17 +30,19 @@ class KvPool {
   // The groups must be `full` or `window`, and group_pages has one entry (at least 2 pages) for
   // each of them.
   KvPool(const kvcache::CacheSpec& spec, const KvPoolOptions& options);
-  ~KvPool();
-  KvPool(KvPool&&) noexcept;
-  KvPool& operator=(KvPool&&) noexcept;
 
   // Stores k and v [T, kv_heads, head_dim] of a model layer at slots [T] = page · page_tokens +
   // offset.
   void append(int32_t layer, const mx::array& k, const mx::array& v, const mx::array& slots);
+  // qkv [T, (heads + 2 kv_heads) · head_dim]: norms (if any) and rotation of q and k, k and v to
+  // the slots; returns q [T, heads, head_dim]. One pass over what a fused projection gives.
+  mx::array rope_append(int32_t layer, const mx::array& qkv, const mx::array& rope_positions,
+                        const mx::array& slots, const kernels::RopeOptions& rope,
+                        const std::optional<kernels::HeadNorms>& norms);
   // Attention of q [T, heads, head_dim] over the layer's pages, causal inside each row; [T, heads,
   // head_dim].
-  mx::array attention(int32_t layer, const mx::array& q, const AttentionRows& rows,
-                      const AttentionOptions& options) const;
+  mx::array attention(int32_t layer, const mx::array& q, const kernels::PagedRows& rows,
+                      const kernels::AttentionOptions& options) const;
 
   // Which entry of CacheSpec::groups (and of Forward::groups) a model layer belongs to.
   int32_t group_of(int32_t layer) const;
@@ -67,10 +58,16 @@ class KvPool {
   int32_t pages(int32_t group) const;
 
  private:
-  struct LayerPages;
-  std::vector<LayerPages> layers_;
+  struct LayerPages {
+    int32_t group = 0;
+    kernels::KvPages pages;
+  };
+  const LayerPages& at(int32_t layer) const;
+
+  std::vector<std::optional<LayerPages>> layers_;  // by model layer
   kvcache::CacheSpec spec_;
   KvPoolOptions options_;
+  int64_t bytes_reserved_ = 0;
 };
 
 }  // namespace pome::kvpool

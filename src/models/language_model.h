@@ -20,8 +20,7 @@ struct LanguageModelInfo {
   int32_t hidden_size = 0;        // H
   int32_t intermediate_size = 0;  // the widest activation inside a layer, for the memory plan
   std::vector<Token>
-      eos_tokens;  // generation_config.json, else config.json, else the GGUF metadata
-  int64_t parameters = 0;
+      eos_tokens;            // generation_config.json, else config.json, else the GGUF metadata
   int64_t weight_bytes = 0;  // of the tensors as they lie in the file
 };
 

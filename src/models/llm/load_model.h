@@ -7,12 +7,12 @@
 
 #include "base/result.h"
 #include "models/language_model.h"
-#include "tensor/checkpoint.h"
+#include "tensor/checkpoint/checkpoint.h"
 
 namespace pome::models {
 
 struct LoadOptions {
-  // What dense weights and activations are: float32 on the CPU.
+  // What dense norms, biases and activations are: float32 on the CPU.
   mx::Dtype dtype = mx::float32;
 };
 

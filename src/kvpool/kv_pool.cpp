@@ -1,0 +1,124 @@
+#include "kvpool/kv_pool.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "kvpool/page_memory.h"
+
+namespace pome::kvpool {
+namespace {
+
+int64_t array_bytes(const kvcache::CacheSpec& spec, const kvcache::CacheGroup& group, int32_t pages,
+                    mx::Dtype dtype) {
+  return int64_t{pages} * spec.page_tokens * group.kv_heads * group.head_dim *
+         static_cast<int64_t>(dtype.size());
+}
+
+void check_options(const kvcache::CacheSpec& spec, const KvPoolOptions& options) {
+  CHECK(spec.page_tokens > 0, "a page holds at least one token");
+  CHECK(options.group_pages.size() == spec.groups.size(), "one page count for each cache group");
+  CHECK(
+      options.dtype == mx::float16 || options.dtype == mx::bfloat16 || options.dtype == mx::float32,
+      "keys and values are f16, bf16 or f32");
+  for (size_t g = 0; g < spec.groups.size(); ++g) {
+    const kvcache::CacheGroup& group = spec.groups[g];
+    CHECK(group.kind == kvcache::GroupKind::full || group.kind == kvcache::GroupKind::window,
+          "this pool holds keys and values of full and window groups");
+    CHECK(group.kv_heads > 0 && group.head_dim > 0, "a cache group without heads");
+    CHECK(options.group_pages[g] >= 2, "a cache group needs the sink and one page");
+  }
+}
+
+}  // namespace
+
+KvPool::KvPool(const kvcache::CacheSpec& spec, const KvPoolOptions& options)
+    : spec_(spec), options_(options) {
+  check_options(spec, options);
+  int32_t layer_count = 0;
+  for (size_t g = 0; g < spec.groups.size(); ++g) {
+    const kvcache::CacheGroup& group = spec.groups[g];
+    const int64_t bytes = array_bytes(spec, group, options.group_pages[g], options.dtype);
+    bytes_reserved_ += 2 * PageMemory::room(bytes) * static_cast<int64_t>(group.layers.size());
+    for (int32_t layer : group.layers) {
+      layer_count = std::max(layer_count, layer + 1);
+    }
+  }
+  PageMemory memory(bytes_reserved_);
+  layers_.resize(static_cast<size_t>(layer_count));
+  for (size_t g = 0; g < spec.groups.size(); ++g) {
+    const kvcache::CacheGroup& group = spec.groups[g];
+    const mx::Shape shape{options.group_pages[g], spec.page_tokens, group.kv_heads, group.head_dim};
+    for (int32_t layer : group.layers) {
+      CHECK(!layers_[static_cast<size_t>(layer)], "a layer belongs to one cache group");
+      mx::array k = memory.cut(shape, options.dtype);
+      mx::array v = memory.cut(shape, options.dtype);
+      layers_[static_cast<size_t>(layer)] =
+          LayerPages{static_cast<int32_t>(g), {std::move(k), std::move(v)}};
+    }
+  }
+}
+
+void KvPool::append(int32_t layer, const mx::array& k, const mx::array& v, const mx::array& slots) {
+  const kernels::KvPages next = kernels::paged_append(at(layer).pages, k, v, slots);
+  layers_[static_cast<size_t>(layer)]->pages = next;
+}
+
+mx::array KvPool::rope_append(int32_t layer, const mx::array& qkv, const mx::array& rope_positions,
+                              const mx::array& slots, const kernels::RopeOptions& rope,
+                              const std::optional<kernels::HeadNorms>& norms) {
+  const kernels::RopedQuery roped =
+      kernels::rope_append(qkv, rope_positions, at(layer).pages, slots, rope, norms);
+  layers_[static_cast<size_t>(layer)]->pages = roped.pages;
+  return roped.q;
+}
+
+mx::array KvPool::attention(int32_t layer, const mx::array& q, const kernels::PagedRows& rows,
+                            const kernels::AttentionOptions& options) const {
+  return kernels::paged_attention(q, at(layer).pages, rows, options);
+}
+
+int32_t KvPool::group_of(int32_t layer) const {
+  return at(layer).group;
+}
+
+std::vector<mx::array> KvPool::handles() const {
+  std::vector<mx::array> arrays;
+  for (const std::optional<LayerPages>& layer : layers_) {
+    if (layer) {
+      arrays.push_back(layer->pages.k);
+      arrays.push_back(layer->pages.v);
+    }
+  }
+  return arrays;
+}
+
+const mx::array& KvPool::k_pages(int32_t layer) const {
+  return at(layer).pages.k;
+}
+
+const mx::array& KvPool::v_pages(int32_t layer) const {
+  return at(layer).pages.v;
+}
+
+int64_t KvPool::bytes_reserved() const {
+  return bytes_reserved_;
+}
+
+const kvcache::CacheSpec& KvPool::spec() const {
+  return spec_;
+}
+
+int32_t KvPool::pages(int32_t group) const {
+  CHECK(group >= 0 && static_cast<size_t>(group) < options_.group_pages.size(),
+        "no such cache group");
+  return options_.group_pages[static_cast<size_t>(group)];
+}
+
+const KvPool::LayerPages& KvPool::at(int32_t layer) const {
+  CHECK(layer >= 0 && static_cast<size_t>(layer) < layers_.size() &&
+            layers_[static_cast<size_t>(layer)],
+        "the pool has no such layer");
+  return *layers_[static_cast<size_t>(layer)];
+}
+
+}  // namespace pome::kvpool

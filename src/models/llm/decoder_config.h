@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <string_view>
+#include <vector>
+
+#include "kvcache/cache_spec.h"
+#include "layers/rope_attention.h"
+#include "models/language_model.h"
+#include "tensor/checkpoint/hf_config.h"
+#include "tensor/weights.h"
+
+namespace pome::models {
+
+// What dense decoders share, under config.json's names.
+struct DecoderConfig {
+  int32_t hidden_size = 0;
+  int32_t intermediate_size = 0;
+  int32_t num_hidden_layers = 0;
+  int32_t vocab_size = 0;
+  int32_t max_position_embeddings = 0;
+  float rms_norm_eps = 1e-6f;
+  bool tie_word_embeddings = false;
+  float embedding_scale = 1.0f;  // embeddings are multiplied by it
+  layers::AttentionConfig attention;
+  std::vector<int32_t> windows;  // of each layer; 0: attends to everything
+};
+
+// Config and metadata keys of a checkpoint under config.json's names; GGUF names of the rope keys
+// included.
+tensor::HfConfig open_config(const tensor::Checkpoint& checkpoint,
+                             std::vector<tensor::GgufName> names = {});
+
+// Reads and checks the shared keys; every layer attends to everything. `tied` is what an HF config
+// without tie_word_embeddings means; a GGUF file ties when it has no head. Throws LoadError.
+DecoderConfig read_decoder_config(const tensor::Checkpoint& checkpoint,
+                                  const tensor::HfConfig& config, bool tied);
+
+// Rope base and scaling: rope_parameters, else rope_theta and rope_scaling, else the GGUF keys.
+// Throws LoadError for a scaling that is not implemented.
+layers::RopeConfig read_rope(const tensor::HfConfig& config, float default_theta);
+// An HF object that holds a base and a scaling ("rope_parameters" or one of its entries).
+layers::RopeConfig read_rope_parameters(const tensor::HfConfig& parameters, float default_theta);
+
+// Throws LoadError unless the key is absent or has one of these values.
+void require_value(const tensor::HfConfig& config, std::string_view key,
+                   std::initializer_list<std::string_view> supported);
+// Throws LoadError if the key is there and true, a number other than 0, or a list that is not
+// empty.
+void refuse_feature(const tensor::HfConfig& config, std::string_view key);
+
+// One cache group for each window in use, the full one first.
+kvcache::CacheSpec decoder_cache_spec(const DecoderConfig& config, int32_t page_tokens,
+                                      int32_t element_bytes);
+
+LanguageModelInfo decoder_info(const tensor::Checkpoint& checkpoint, const DecoderConfig& config,
+                               std::string_view architecture);
+
+}  // namespace pome::models

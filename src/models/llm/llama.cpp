@@ -1,0 +1,108 @@
+#include "models/llm/llama.h"
+
+#include "models/llm/causal_decoder.h"
+#include "models/llm/gguf_names.h"
+
+namespace pome::models {
+namespace {
+
+DecoderConfig read_config(const tensor::Checkpoint& checkpoint) {
+  const tensor::HfConfig config = open_config(checkpoint);
+  require_value(config, "hidden_act", {"silu"});
+  refuse_feature(config, "mlp_bias");
+  DecoderConfig c = read_decoder_config(checkpoint, config, /*tied=*/false);
+  c.attention.bias = c.attention.output_bias = config.get_bool_or("attention_bias", false);
+  c.attention.rope = read_rope(config, 10000.0f);
+  return c;
+}
+
+// GGUF's llama rotates neighbouring pairs, so its q and k rows interleave the two halves of each
+// head; row i of ours is row order[i] of the file.
+std::vector<int32_t> half_rotation_order(int64_t rows, int32_t head_dim) {
+  std::vector<int32_t> order;
+  for (int64_t row = 0; row < rows; ++row) {
+    const int64_t head = row / head_dim;
+    const int64_t element = row % head_dim;
+    const int64_t half = element / (head_dim / 2);
+    const int64_t pair = element % (head_dim / 2);
+    order.push_back(static_cast<int32_t>(head * head_dim + 2 * pair + half));
+  }
+  return order;
+}
+
+bool ends_with(std::string_view text, std::string_view end) {
+  return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
+}
+
+tensor::WeightMap gguf_map(int32_t head_dim) {
+  tensor::WeightMap map;
+  map.file_name = [](std::string_view name) { return gguf_tensor_name(name, kPreNormModules); };
+  map.row_order = [head_dim](
+                      std::string_view name,
+                      const std::vector<int64_t>& shape) -> std::optional<std::vector<int32_t>> {
+    for (std::string_view permuted :
+         {"q_proj.weight", "k_proj.weight", "q_proj.bias", "k_proj.bias"}) {
+      if (ends_with(name, permuted)) {
+        return half_rotation_order(shape.front(), head_dim);
+      }
+    }
+    return std::nullopt;
+  };
+  return map;
+}
+
+// llama3 scaling comes as one divisor for each frequency.
+std::vector<float> frequency_divisors(const tensor::Weights& w, int32_t head_dim) {
+  if (!w.has("weight")) {
+    return {};
+  }
+  mx::array divisors = mx::astype(w.get_stored("weight", {head_dim / 2}), mx::float32);
+  divisors.eval();  // once, while loading
+  const float* values = divisors.data<float>();
+  std::vector<float> out(values, values + head_dim / 2);
+  for (float value : out) {
+    if (!(value > 0.0f)) {
+      throw tensor::LoadError(
+          fmt::format("[{}] expected positive numbers, got {}", w.path(), value));
+    }
+  }
+  return out;
+}
+
+void ignore_rope_buffers(const tensor::Weights& w, int32_t layers) {
+  for (int32_t index = 0; index < layers; ++index) {
+    const tensor::Weights rotary = w / "model" / "layers" / index / "self_attn" / "rotary_emb";
+    if (rotary.has("inv_freq")) {
+      rotary.ignore("inv_freq");
+    }
+  }
+}
+
+}  // namespace
+
+LlamaLayer::LlamaLayer(const tensor::Weights& w, const DecoderConfig& c, int32_t index)
+    : input_layernorm(w / "input_layernorm", c.hidden_size, c.rms_norm_eps),
+      self_attn(w / "self_attn", c.attention, index),
+      post_attention_layernorm(w / "post_attention_layernorm", c.hidden_size, c.rms_norm_eps),
+      mlp(w / "mlp", c.hidden_size, c.intermediate_size, layers::Activation::silu) {}
+
+mx::array LlamaLayer::operator()(const mx::array& h, const layers::Forward& f) const {
+  const mx::array attended = self_attn(input_layernorm(h, f), f);
+  const auto [sum, normed] = post_attention_layernorm.after_sum(h, attended, f);
+  return sum + mlp(normed, f);
+}
+
+std::unique_ptr<LanguageModel> load_llama(const tensor::Checkpoint& checkpoint,
+                                          const LoadOptions& options) {
+  DecoderConfig config = read_config(checkpoint);
+  const bool gguf = checkpoint.format() == tensor::CheckpointFormat::gguf;
+  const int32_t head_dim = config.attention.head_dim;
+  const tensor::Weights weights(checkpoint, gguf ? gguf_map(head_dim) : tensor::WeightMap{},
+                                options.dtype);
+  config.attention.rope.frequency_divisors = frequency_divisors(weights / "rope_freqs", head_dim);
+  ignore_rope_buffers(weights, config.num_hidden_layers);
+  return std::make_unique<CausalDecoder<LlamaLayer>>(weights, config,
+                                                     decoder_info(checkpoint, config, "llama"));
+}
+
+}  // namespace pome::models
