@@ -23,6 +23,9 @@ find_package(OpenSSL REQUIRED)
 # CLI11 >= 2.1 (BSD-3): command lines. Wrapped by apps.
 find_package(CLI11 REQUIRED)
 
+# yaml-cpp >= 0.7 (MIT): the file of --config, which is YAML as SGLang's. Wrapped by apps.
+find_package(yaml-cpp REQUIRED)
+
 # prometheus-cpp >= 1.0 (MIT): the /metrics text format. Wrapped by telemetry.
 find_package(prometheus-cpp CONFIG REQUIRED)
 

@@ -156,3 +156,12 @@ def check_folders(tree: Tree) -> list[Finding]:
                 if any(line.startswith("namespace pome") for line in tree.lines(name)):
                     findings.append(Finding("namespace", name, 1, f"is not in {spaces[0]}"))
     return findings
+
+
+def check_map(tree: Tree) -> list[Finding]:
+    """ARCHITECTURE.md names every room, so that a reader finds it."""
+    if "ARCHITECTURE.md" not in tree.files:
+        return []
+    page = "\n".join(tree.lines("ARCHITECTURE.md"))
+    return [Finding("map", "ARCHITECTURE.md", 1, f"does not name the room `{room}`")
+            for room in table(tree) if not room.endswith(".h") and f"`{room}`" not in page]

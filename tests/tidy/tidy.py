@@ -9,6 +9,7 @@ import re
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import links  # noqa: E402
 import rooms  # noqa: E402
 import sizes  # noqa: E402
 import words  # noqa: E402
@@ -19,8 +20,8 @@ def check(root: pathlib.Path) -> list[Finding]:
     tree = Tree(root)
     exceptions = Exceptions(root / "tests/tidy/exceptions.txt")
     findings = []
-    for rule in (rooms.check_table, rooms.check_includes, rooms.check_links, rooms.check_folders, sizes.check_lines,
-                 sizes.check_functions, sizes.check_files, sizes.check_folders, words.check_words, words.check_names,
+    for rule in (rooms.check_table, rooms.check_includes, rooms.check_links, rooms.check_folders, rooms.check_map,
+                 links.check_links, sizes.check_lines, sizes.check_functions, sizes.check_files, sizes.check_folders, words.check_words, words.check_names,
                  words.check_environment):
         findings += [f for f in rule(tree) if not exceptions.covers(f)]
     return findings + exceptions.unused()

@@ -84,6 +84,15 @@ class TidyTest(unittest.TestCase):
     def test_a_room_without_a_readme(self):
         self.finds("has no README.md", **{"src/kvcache/README.md": None})
 
+    def test_a_room_that_the_map_does_not_name(self):
+        page = "`base` `kvcache` `server` `tensor` `engine`"
+        self.assertEqual(findings(**{"ARCHITECTURE.md": page}), [])
+        self.finds("does not name the room `kvcache`", **{"ARCHITECTURE.md": page.replace("`kvcache`", "")})
+
+    def test_a_link_to_nothing(self):
+        self.assertEqual(findings(**{"docs/a.md": "[room](../src/base) [web](https://x.y)\n"}), [])
+        self.finds("b.md does not exist", **{"docs/a.md": "[b](b.md)\n"})
+
     def test_a_header_in_another_namespace(self):
         self.finds("is not in namespace pome::kvcache", **{"src/kvcache/a.h": "namespace pome::other {}\n"})
 

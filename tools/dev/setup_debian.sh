@@ -56,13 +56,15 @@ packages_for() {
       fmt) echo libfmt-dev ;;
       spdlog) echo libspdlog-dev ;;
       cli11) echo libcli11-dev ;;
+      yaml) echo libyaml-cpp-dev ;;
       openssl) echo libssl-dev ;;
       prometheus) echo prometheus-cpp-dev ;;
       highway) echo libhwy-dev ;;
       gtest) echo libgtest-dev libgmock-dev ;;
       rust) rust_packages ;;
       clang_format) echo "clang-format-$clang_format_version" ;;
-      clang) echo "clang-$clang_format_version" "libclang-rt-$clang_format_version-dev" llvm-$clang_format_version ;;
+      clang) echo "clang-$clang_format_version" "libclang-rt-$clang_format_version-dev" "llvm-$clang_format_version" ;;
+      ccache) echo ccache ;;
     esac
   done | tr ' ' '\n' | awk 'NF && !seen[$0]++' | tr '\n' ' '
 }

@@ -23,12 +23,14 @@ formulae_for() {
       fmt) echo fmt ;;
       spdlog) echo spdlog ;;
       cli11) echo cli11 ;;
+      yaml) echo yaml-cpp ;;
       openssl) echo openssl@3 ;;
       prometheus) echo prometheus-cpp ;;
       highway) echo highway ;;
       gtest) echo googletest ;;
       rust) echo rust ;;
       clang_format) echo "clang-format@$clang_format_version" ;;
+      ccache) echo ccache ;;
     esac
   done | awk '!seen[$0]++' | tr '\n' ' '
 }

@@ -15,11 +15,11 @@ probe_platform() {
 }
 
 missing_parts() {
-  parts="compiler cmake ninja pkgconf python venv certificates boost fmt spdlog cli11 openssl prometheus highway rust"
+  parts="compiler cmake ninja pkgconf python venv certificates boost fmt spdlog cli11 yaml openssl prometheus highway rust"
   # The presets configure the tests too.
   parts="$parts gtest"
   [ "$1" = program ] || parts="$parts git"
-  [ "$1" != check ] || parts="$parts clang_format clang"
+  [ "$1" != check ] || parts="$parts clang_format clang ccache"
   for part in $parts; do
     "probe_$part" >/dev/null 2>&1 || echo "$part"
   done
@@ -59,6 +59,7 @@ probe_cli11() {
   number=$(macro CLI11_VERSION CLI/Version.hpp)
   [ -n "$number" ] && version_ge "$number" "$cli11_min"
 }
+probe_yaml() { pkg_at_least yaml-cpp "$yaml_min"; }
 probe_openssl() {
   if on_macos; then [ -e "$(brew --prefix openssl@3)/include/openssl/sha.h" ]; else pkg_at_least libcrypto "$openssl_min"; fi
 }
@@ -72,6 +73,9 @@ probe_clang_format() {
   have "clang-format-$clang_format_version" || clang-format --version | grep -q "version $clang_format_version\."
 }
 probe_clang() { on_macos || have "clang++-$clang_format_version" || have clang++; }
+
+# The builds of ./dev check share most of their objects through it.
+probe_ccache() { have ccache; }
 
 # Prints the path of a shared or static library that the linker would find.
 library() {

@@ -12,6 +12,7 @@ fmt_min=9.0
 spdlog_min=1.10
 cli11_min=2.1
 openssl_min=3.0
+yaml_min=0.7
 hwy_min=1.0.3
 prometheus_min=1.0
 gtest_min=1.12

@@ -19,7 +19,7 @@ ROOT = pathlib.Path(__file__).parents[2].resolve()
 FOLDER = ROOT / "build/macos"
 TARGET = "aarch64-macos.14.0"
 # Header folders and files of the libraries in cmake/deps.cmake.
-LIBRARIES = ("boost", "fmt", "spdlog", "CLI", "prometheus", "hwy", "openssl")
+LIBRARIES = ("boost", "fmt", "spdlog", "CLI", "prometheus", "hwy", "openssl", "yaml-cpp")
 
 
 def fetch(package: str, version: str, platform: str, folder: pathlib.Path) -> None:

@@ -5,7 +5,7 @@ add_library(pome_macos_headers INTERFACE)
 target_include_directories(pome_macos_headers SYSTEM INTERFACE ${headers})
 target_compile_definitions(pome_macos_headers INTERFACE SPDLOG_COMPILED_LIB SPDLOG_FMT_EXTERNAL)
 foreach(library Threads::Threads fmt::fmt spdlog::spdlog Boost::headers Boost::boost Boost::json OpenSSL::Crypto
-                OpenSSL::SSL CLI11::CLI11 prometheus-cpp::core PkgConfig::hwy)
+                OpenSSL::SSL CLI11::CLI11 prometheus-cpp::core PkgConfig::hwy yaml-cpp)
   if(NOT TARGET ${library})
     add_library(${library} INTERFACE IMPORTED GLOBAL)
     set_property(TARGET ${library} PROPERTY INTERFACE_LINK_LIBRARIES pome_macos_headers)

@@ -17,7 +17,7 @@ DYNAMIC_LOOKUP = 0xFE  # the library ordinal of a name that the linker did not f
 # Everything that may stay open, because the cross build has no library for it: the C++ libraries of
 # cmake/deps.cmake by namespace, OpenSSL and the Objective-C run time (metal-cpp) by prefix. The bridge's names are
 # those that its header declares.
-NAMESPACES = ("CLI", "boost", "fmt", "hwy", "prometheus", "spdlog")
+NAMESPACES = ("CLI", "YAML", "boost", "fmt", "hwy", "prometheus", "spdlog")
 OPENSSL_PREFIXES = ("BIO_", "CRYPTO_", "ERR_", "EVP_", "OPENSSL_", "RAND_", "SHA256", "SSL_")
 OBJECTIVE_C_PREFIXES = ("CF", "MTL", "NS", "OBJC_CLASS_$_", "objc_", "sel_")
 
