@@ -18,7 +18,7 @@ namespace pome::engine {
 // A run of prompt tokens. Later segments also carry media; an atomic one is never cut by a prefill
 // chunk.
 struct Segment {
-  std::vector<Token> tokens;
+  std::vector<Token> tokens = {};
   bool atomic = false;
 };
 
@@ -27,14 +27,15 @@ struct Segment {
 struct Job {
   RequestId request{};
   SequenceId sequence{};
-  std::vector<Segment> segments;  // at least one token in all
-  sampling::Params sampling;
-  int32_t max_tokens = 128;        // output tokens, at least 1
-  std::vector<Token> stop_tokens;  // ends the output; the stop token itself is reported, not text
-  bool ignore_eos = false;         // the model's own EOS ids do not stop
-  int32_t priority = 0;            // larger runs first under --schedule-policy priority
-  std::string cache_namespace;     // prefixes are shared only inside one namespace
-  int32_t top_logprobs = -1;       // -1: none; 0: the chosen token's only; k: and the k best
+  std::vector<Segment> segments = {};  // at least one token in all
+  sampling::Params sampling = {};
+  int32_t max_tokens = 128;  // output tokens, at least 1
+  std::vector<Token> stop_tokens =
+      {};                            // ends the output; the stop token itself is reported, not text
+  bool ignore_eos = false;           // the model's own EOS ids do not stop
+  int32_t priority = 0;              // larger runs first under --schedule-policy priority
+  std::string cache_namespace = {};  // prefixes are shared only inside one namespace
+  int32_t top_logprobs = -1;         // -1: none; 0: the chosen token's only; k: and the k best
   bool prompt_logprobs = false;
 };
 
@@ -56,13 +57,13 @@ enum class FinishReason { none, stop_token, length, cancelled, error };
 struct Event {
   RequestId request{};
   SequenceId sequence{};
-  std::vector<TokenOutput> tokens;
+  std::vector<TokenOutput> tokens = {};
   FinishReason finish = FinishReason::none;
-  std::optional<Token> matched_stop;  // the token that ended it, for stop_token
-  Error error;                        // for FinishReason::error
-  int32_t prompt_tokens = 0;          // set in every event
-  int32_t cached_tokens = 0;          // prompt tokens whose work was skipped
-  int32_t completion_tokens = 0;      // so far, this event's included
+  std::optional<Token> matched_stop = {};  // the token that ended it, for stop_token
+  Error error = {};                        // for FinishReason::error
+  int32_t prompt_tokens = 0;               // set in every event
+  int32_t cached_tokens = 0;               // prompt tokens whose work was skipped
+  int32_t completion_tokens = 0;           // so far, this event's included
 };
 
 struct ModelInfo {
@@ -92,7 +93,7 @@ struct EngineStats {
   int32_t kv_tokens_max = 0;
   int32_t kv_tokens_used = 0;
   double last_generated_tokens_per_s = 0.0;
-  json::object details;  // what an implementation likes to add (memory plan, kernel variants)
+  json::object details = {};  // what an implementation likes to add (memory plan, kernel variants)
 };
 
 // An engine owns its thread. Every method may be called from any thread; wait_events() has one

@@ -169,15 +169,6 @@ SchedulerStats Scheduler::stats() const {
           .tokens_max = store_.tokens_max()};
 }
 
-int32_t Scheduler::output_tokens(SequenceId sequence) const {
-  for (const Sequence& one : running_) {
-    if (one.request.sequence == sequence) {
-      return static_cast<int32_t>(one.outputs.size());
-    }
-  }
-  return 0;
-}
-
 void Scheduler::check_integrity() const {
   store_.check_integrity();
   std::vector<bool> taken(static_cast<size_t>(options_.max_running_requests), false);

@@ -76,8 +76,8 @@ class Scheduler {
   std::vector<Ended> abandon(const StepPlan& plan);
 
   SchedulerStats stats() const;
-  // Output tokens so far; 0 for an unknown id.
-  int32_t output_tokens(SequenceId sequence) const;
+  // Admitted and not yet ended: it has a slot and pages.
+  bool is_running(SequenceId sequence) const { return store_.holds(sequence); }
   // Ends the process when slots, pages and sequences do not add up.
   void check_integrity() const;
 

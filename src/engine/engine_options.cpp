@@ -1,0 +1,60 @@
+#include "engine/engine_options.h"
+
+#include <fmt/format.h>
+
+namespace pome::engine {
+namespace {
+
+Status at_least(std::string_view flag, int64_t value, int64_t low) {
+  if (value >= low) {
+    return {};
+  }
+  return invalid(fmt::format("[{}] expected at least {}, got {}", flag, low, value));
+}
+
+}  // namespace
+
+Result<KvDtype> parse_kv_dtype(std::string_view name) {
+  if (name == "auto") {
+    return KvDtype::automatic;
+  }
+  if (name == "float16" || name == "fp16" || name == "half") {
+    return KvDtype::float16;
+  }
+  if (name == "bfloat16" || name == "bf16") {
+    return KvDtype::bfloat16;
+  }
+  if (name == "float32" || name == "fp32") {
+    return KvDtype::float32;
+  }
+  return invalid(
+      fmt::format("[--kv-cache-dtype] expected auto, float16, bfloat16 or float32, got "
+                  "'{}'",
+                  name));
+}
+
+Status check_options(const EngineOptions& o) {
+  POME_TRY(at_least("--context-length", o.context_length, 0));
+  POME_TRY(at_least("--max-running-requests", o.max_running_requests, 1));
+  POME_TRY(at_least("--max-queued-requests", o.max_queued_requests, 0));
+  POME_TRY(at_least("--max-total-tokens", o.max_total_tokens, 0));
+  POME_TRY(at_least("--chunked-prefill-size", o.chunked_prefill_size, 0));
+  POME_TRY(at_least("--max-memory", o.max_memory_bytes, 0));
+  POME_TRY(at_least("--mlx-cache", o.mlx_cache_bytes, 0));
+  constexpr int32_t kRunningMax = 4096;
+  if (o.max_running_requests > kRunningMax) {
+    return invalid(fmt::format("[--max-running-requests] expected at most {}, got {}", kRunningMax,
+                               o.max_running_requests));
+  }
+  if (o.page_size < 1 || o.page_size > 1024 || (o.page_size & (o.page_size - 1)) != 0) {
+    return invalid(
+        fmt::format("[--page-size] expected a power of two from 1 to 1024, got {}", o.page_size));
+  }
+  if (!(o.mem_fraction_static > 0.0 && o.mem_fraction_static <= 1.0)) {
+    return invalid(fmt::format("[--mem-fraction-static] expected a number in (0, 1], got {}",
+                               o.mem_fraction_static));
+  }
+  return {};
+}
+
+}  // namespace pome::engine

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "scheduler/scheduler.h"
+#include "scheduler/step_plan.h"
+
+namespace pome::models {
+class LanguageModel;
+}
+
+namespace pome::engine {
+
+// How keys and values are stored; `automatic` is half precision.
+enum class KvDtype { automatic, float16, bfloat16, float32 };
+// auto, float16 (fp16, half), bfloat16 (bf16) or float32 (fp32).
+Result<KvDtype> parse_kv_dtype(std::string_view name);
+
+// Called on the engine thread with each step before it runs. Tests throw or wait here.
+using StepProbe = std::function<void(const scheduler::StepPlan&)>;
+
+// Everything that `serve` can set. Zero means "choose" where a comment says so.
+struct EngineOptions {
+  std::filesystem::path model_path = {};
+  std::string served_model_name = {};  // empty: the path's last part
+
+  int32_t context_length = 0;  // 0: the model's, or what fits
+  int32_t max_running_requests = 16;
+  int32_t max_queued_requests = 256;
+  int32_t max_total_tokens = 0;      // of the KV pool; 0: what fits
+  int32_t chunked_prefill_size = 0;  // tokens of one step; 0: from the measured rate
+  int32_t page_size = 16;            // tokens
+  KvDtype kv_cache_dtype = KvDtype::automatic;
+  scheduler::Policy schedule_policy = scheduler::Policy::fcfs;
+
+  double mem_fraction_static = 0.9;
+  int64_t max_memory_bytes = 0;  // 0: no cap
+  int64_t mlx_cache_bytes = int64_t{32} << 20;
+  bool disable_own_kernels = false;
+
+  std::optional<uint64_t> random_seed = {};  // of requests without a seed; absent: from the system
+  std::filesystem::path record_steps = {};   // a file that gets one step plan a line; empty: none
+  bool check_every_step = false;             // integrity after every step, not only when idle
+  StepProbe before_step = {};
+};
+
+// Refuses values out of range with the flag's name.
+Status check_options(const EngineOptions& options);
+
+// Builds the model on the engine thread. Tests pass their own.
+using ModelLoader = std::function<Result<std::unique_ptr<models::LanguageModel>>()>;
+
+}  // namespace pome::engine

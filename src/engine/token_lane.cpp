@@ -1,0 +1,388 @@
+#include "engine/token_lane.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <stdexcept>
+#include <utility>
+
+#include "engine/compute_device.h"
+#include "engine/gather.h"
+#include "engine/job_check.h"
+#include "kernels/backend.h"
+#include "scheduler/step_plan_json.h"
+
+namespace pome::engine {
+namespace {
+
+using scheduler::EndReason;
+using scheduler::Row;
+using scheduler::RowResult;
+using scheduler::StepPlan;
+
+// A longer step gains no speed and costs activations.
+int32_t step_tokens_max(const EngineOptions& options, bool gpu) {
+  const int32_t tokens =
+      options.chunked_prefill_size > 0 ? options.chunked_prefill_size : (gpu ? 2048 : 512);
+  return std::max(tokens, options.max_running_requests);
+}
+
+mx::Dtype kv_dtype(KvDtype dtype) {
+  switch (dtype) {
+    case KvDtype::bfloat16:
+      return mx::bfloat16;
+    case KvDtype::float32:
+      return mx::float32;
+    case KvDtype::automatic:
+    case KvDtype::float16:
+      break;
+  }
+  return mx::float16;
+}
+
+std::string served_name(const EngineOptions& options) {
+  if (!options.served_model_name.empty()) {
+    return options.served_model_name;
+  }
+  const std::filesystem::path path = options.model_path.has_filename()
+                                         ? options.model_path.filename()
+                                         : options.model_path.parent_path().filename();
+  return path.empty() ? "model" : path.string();
+}
+
+MemoryDemand demand_of(const EngineOptions& options, const models::LanguageModelInfo& model,
+                       kvcache::CacheSpec cache, bool gpu) {
+  return {.weight_bytes = model.weight_bytes,
+          .cache = std::move(cache),
+          .hidden_size = model.hidden_size,
+          .intermediate_size = model.intermediate_size,
+          .vocab_tokens = model.vocab_tokens,
+          .step_tokens_max = step_tokens_max(options, gpu),
+          .max_running_requests = options.max_running_requests,
+          .context_model = model.context_tokens,
+          .context_wished = options.context_length,
+          .kv_tokens_wished = options.max_total_tokens,
+          .mlx_cache_bytes = options.mlx_cache_bytes};
+}
+
+FinishReason finish_reason(EndReason reason) {
+  switch (reason) {
+    case EndReason::stop_token:
+      return FinishReason::stop_token;
+    case EndReason::length:
+      return FinishReason::length;
+    case EndReason::aborted:
+      return FinishReason::cancelled;
+    case EndReason::failed:
+      return FinishReason::error;
+  }
+  return FinishReason::error;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<TokenLane>> TokenLane::load(const EngineOptions& options,
+                                                   const ModelLoader& loader) {
+  POME_TRY(check_options(options));
+  // Before anything is allocated: buffers of the load would otherwise stay in MLX's cache.
+  mx::set_cache_limit(static_cast<size_t>(options.mlx_cache_bytes));
+  kernels::set_own_kernels_enabled(!options.disable_own_kernels);
+  const ComputeDevice device = compute_device();
+  auto model = loader();
+  if (!model) {
+    return model.error();
+  }
+  const models::LanguageModelInfo& about = (*model)->info();
+  const auto element_bytes = static_cast<int32_t>(kv_dtype(options.kv_cache_dtype).size());
+  kvcache::CacheSpec spec = (*model)->cache_spec(options.page_size, element_bytes);
+  auto plan = plan_memory(demand_of(options, about, spec, device.gpu),
+                          {.available_bytes = device.available_bytes,
+                           .max_memory_bytes = options.max_memory_bytes,
+                           .fraction_static = options.mem_fraction_static});
+  if (!plan) {
+    return plan.error();
+  }
+  ModelInfo info{.name = served_name(options),
+                 .path = options.model_path.string(),
+                 .architecture = about.architecture,
+                 .format = about.format,
+                 .vocab_tokens = about.vocab_tokens,
+                 .context_tokens = static_cast<int32_t>(plan->context_tokens),
+                 .eos_tokens = about.eos_tokens,
+                 .backend = device.description};
+  Loaded loaded{.model = std::move(*model),
+                .info = std::move(info),
+                .plan = std::move(*plan),
+                .spec = std::move(spec),
+                .step_tokens_max = step_tokens_max(options, device.gpu)};
+  std::unique_ptr<TokenLane> lane(new TokenLane(options, std::move(loaded)));
+  if (!options.record_steps.empty()) {
+    lane->record_.open(options.record_steps, std::ios::trunc);
+    if (!lane->record_) {
+      return invalid(
+          fmt::format("[--record-steps] cannot write to {}", options.record_steps.string()));
+    }
+  }
+  return lane;
+}
+
+TokenLane::TokenLane(const EngineOptions& options, Loaded loaded)
+    : options_(options),
+      model_(std::move(loaded.model)),
+      info_(std::move(loaded.info)),
+      plan_(std::move(loaded.plan)),
+      spec_(std::move(loaded.spec)),
+      pool_(make_pool()),
+      scheduler_({.max_running_requests = options.max_running_requests,
+                  .max_queued_requests = options.max_queued_requests,
+                  .chunk_tokens_max = loaded.step_tokens_max,
+                  .policy = options.schedule_policy},
+                 spec_, std::vector<int32_t>(spec_.groups.size(), plan_.pages_per_group)),
+      budget_({.tokens_fixed = options.chunked_prefill_size, .tokens_max = loaded.step_tokens_max}),
+      seeds_(options.random_seed ? *options.random_seed : std::random_device{}()) {}
+
+kvpool::KvPool TokenLane::make_pool() const {
+  const std::vector<int32_t> group_pages(spec_.groups.size(), plan_.pages_per_group);
+  return kvpool::KvPool(spec_,
+                        {.group_pages = group_pages, .dtype = kv_dtype(options_.kv_cache_dtype)});
+}
+
+Status TokenLane::warm_up() {
+  Job job;
+  job.request = RequestId{std::numeric_limits<uint64_t>::max()};
+  job.sequence = SequenceId{std::numeric_limits<uint64_t>::max()};
+  job.segments = {{{0, 0}}};
+  job.max_tokens = 2;
+  job.ignore_eos = true;
+  job.sampling.temperature = 0.0f;
+  std::vector<Event> events;
+  add(std::move(job), events);
+  while (!idle()) {
+    StepOutcome outcome = step();
+    for (const Event& event : outcome.events) {
+      if (event.finish == FinishReason::error) {
+        return event.error;
+      }
+    }
+  }
+  if (!events.empty()) {
+    return events.front().error;
+  }
+  return {};
+}
+
+void TokenLane::add(Job job, std::vector<Event>& events) {
+  const SequenceId id = job.sequence;
+  scheduler::SequenceRequest request;
+  request.sequence = id;
+  for (const Segment& segment : job.segments) {
+    request.prompt.insert(request.prompt.end(), segment.tokens.begin(), segment.tokens.end());
+  }
+  request.max_tokens = job.max_tokens;
+  request.priority = job.priority;
+  request.stop_tokens = job.stop_tokens;
+  if (!job.ignore_eos) {
+    request.stop_tokens.insert(request.stop_tokens.end(), info_.eos_tokens.begin(),
+                               info_.eos_tokens.end());
+  }
+  // Every request has its seed from here on, so that its text does not depend on when it runs.
+  const uint64_t seed = job.sampling.seed ? *job.sampling.seed : seeds_();
+  const auto prompt_tokens = static_cast<int32_t>(request.prompt.size());
+  sampling::SequenceState state(job.sampling, seed, request.prompt, request.stop_tokens,
+                                job.top_logprobs);
+  if (live_.contains(id)) {
+    events.push_back({.request = job.request,
+                      .sequence = id,
+                      .finish = FinishReason::error,
+                      .error = invalid("[engine] a sequence with this id is already running"),
+                      .prompt_tokens = prompt_tokens});
+    return;
+  }
+  live_.emplace(id, Live{.request = job.request,
+                         .prompt_tokens = prompt_tokens,
+                         .completion_tokens = 0,
+                         .sampling = std::move(state)});
+  if (Status status = scheduler_.submit(std::move(request)); !status) {
+    Event event = close(id, FinishReason::error);
+    event.error = status.error();
+    events.push_back(std::move(event));
+  }
+}
+
+void TokenLane::cancel(RequestId request, std::vector<Event>& events) {
+  std::vector<SequenceId> sequences;
+  for (const auto& [sequence, live] : live_) {
+    if (live.request == request) {
+      sequences.push_back(sequence);
+    }
+  }
+  for (const SequenceId sequence : sequences) {
+    finish(sequence, events);
+  }
+}
+
+void TokenLane::finish(SequenceId sequence, std::vector<Event>& events) {
+  if (const auto ended = scheduler_.abort(sequence)) {
+    events.push_back(close(ended->sequence, FinishReason::cancelled));
+  }
+}
+
+void TokenLane::cancel_all(std::vector<Event>& events) {
+  while (!live_.empty()) {
+    const size_t before = live_.size();
+    finish(live_.begin()->first, events);
+    CHECK(live_.size() < before, "a live sequence is known to the scheduler");
+  }
+}
+
+StepOutcome TokenLane::step() {
+  const auto began = std::chrono::steady_clock::now();
+  StepOutcome outcome;
+  const int32_t tokens =
+      std::max(budget_.tokens(somebody_is_answered()), options_.max_running_requests);
+  const StepPlan plan = scheduler_.plan(tokens);
+  if (plan.rows.empty()) {
+    return outcome;
+  }
+  outcome.rows = static_cast<int32_t>(plan.rows.size());
+  if (record_.is_open()) {
+    record_ << to_string(scheduler::to_json(plan)) << '\n' << std::flush;
+  }
+  std::optional<std::vector<sampling::SampledToken>> sampled;
+  try {
+    sampled = run(plan);
+  } catch (const std::exception& fault) {
+    fail(plan, fault.what(), outcome);
+  }
+  if (sampled) {
+    commit(plan, *sampled, outcome);
+  }
+  outcome.duration = std::chrono::steady_clock::now() - began;
+  if (!outcome.failed) {
+    budget_.observe(plan.token_count(), outcome.duration);
+  }
+  if (options_.check_every_step) {
+    scheduler_.check_integrity();
+  }
+  return outcome;
+}
+
+std::vector<sampling::SampledToken> TokenLane::run(const StepPlan& plan) {
+  // Handles only. An append writes in place, so what other sequences have in the pages stays.
+  std::optional<kvpool::KvPool> before = pool_;
+  try {
+    if (options_.before_step) {
+      options_.before_step(plan);
+    }
+    const layers::Forward forward = gather(plan, spec_, &pool_);
+    const models::StepOutput output = model_->forward(forward);
+    std::vector<const sampling::SequenceState*> states;
+    for (const Row& row : plan.rows) {
+      if (!row.outputs.empty()) {
+        states.push_back(&live_.at(row.sequence).sampling);
+      }
+    }
+    std::vector<mx::array> wanted = pool_.handles();
+    std::optional<sampling::SampleStep> sample;
+    if (!states.empty()) {
+      sample.emplace(output.logits, states);
+      const std::vector<mx::array> sampled = sample->arrays();
+      wanted.insert(wanted.end(), sampled.begin(), sampled.end());
+    }
+    if (!kernels::own_cpu_kernels()) {
+      before.reset();  // plain appends reuse the pool's buffer only when nobody else holds it
+    }
+    mx::eval(std::move(wanted));  // the one place where a step waits for the device
+    return sample ? sample->read() : std::vector<sampling::SampledToken>{};
+  } catch (...) {
+    pool_lost_ = !before;
+    pool_ = before ? std::move(*before) : make_pool();
+    throw;
+  }
+}
+
+void TokenLane::commit(const StepPlan& plan, const std::vector<sampling::SampledToken>& sampled,
+                       StepOutcome& outcome) {
+  std::vector<RowResult> results;
+  size_t next = 0;
+  std::map<SequenceId, size_t> event_of_sequence;
+  for (const Row& row : plan.rows) {
+    RowResult& result = results.emplace_back();
+    result.accepted = row.count;
+    Live& live = live_.at(row.sequence);
+    if (live.completion_tokens == 0) {
+      outcome.prompt_tokens += row.count;
+    }
+    if (row.outputs.empty()) {
+      continue;
+    }
+    const sampling::SampledToken& token = sampled.at(next++);
+    result.sampled = {token.token};
+    live.sampling.accept(token.token);
+    ++live.completion_tokens;
+    ++outcome.generated_tokens;
+    Event event = event_of(row.sequence, live);
+    TokenOutput& output = event.tokens.emplace_back();
+    output.token = token.token;
+    output.logprob = token.logprob;
+    for (const sampling::RankedToken& ranked : token.top) {
+      output.top.push_back({ranked.token, ranked.logprob});
+    }
+    event_of_sequence[row.sequence] = outcome.events.size();
+    outcome.events.push_back(std::move(event));
+  }
+  for (const scheduler::Ended& ended : scheduler_.commit(plan, results)) {
+    const auto found = event_of_sequence.find(ended.sequence);
+    if (found == event_of_sequence.end()) {
+      outcome.events.push_back(close(ended.sequence, finish_reason(ended.reason)));
+      continue;
+    }
+    outcome.events[found->second].finish = finish_reason(ended.reason);
+    outcome.events[found->second].matched_stop = ended.matched_stop;
+    live_.erase(ended.sequence);
+  }
+}
+
+void TokenLane::fail(const StepPlan& plan, const std::string& why, StepOutcome& outcome) {
+  outcome.failed = true;
+  std::vector<scheduler::Ended> ended = scheduler_.abandon(plan);
+  if (std::exchange(pool_lost_, false)) {
+    for (const auto& [sequence, live] : live_) {
+      if (scheduler_.is_running(sequence)) {
+        scheduler_.abort(sequence);
+        ended.push_back({.sequence = sequence, .reason = EndReason::failed});
+      }
+    }
+  }
+  for (const scheduler::Ended& end : ended) {
+    Event event = close(end.sequence, finish_reason(end.reason));
+    event.error = {ErrorCode::internal, fmt::format("[engine] the step failed: {}", why), {}};
+    outcome.events.push_back(std::move(event));
+  }
+}
+
+Event TokenLane::event_of(SequenceId sequence, const Live& live) const {
+  Event event;
+  event.request = live.request;
+  event.sequence = sequence;
+  event.prompt_tokens = live.prompt_tokens;
+  event.completion_tokens = live.completion_tokens;
+  return event;
+}
+
+Event TokenLane::close(SequenceId sequence, FinishReason reason) {
+  const auto live = live_.find(sequence);
+  CHECK(live != live_.end(), "a sequence ends once");
+  Event event = event_of(sequence, live->second);
+  event.finish = reason;
+  live_.erase(live);
+  return event;
+}
+
+bool TokenLane::somebody_is_answered() const {
+  return std::any_of(live_.begin(), live_.end(),
+                     [](const auto& one) { return one.second.completion_tokens > 0; });
+}
+
+}  // namespace pome::engine
