@@ -69,7 +69,7 @@ struct Event {
 struct ModelInfo {
   std::string name = {};  // the served name
   std::string path = {};
-  std::string architecture = {};  // "llama", "qwen3", …
+  std::string architecture = {};  // the checkpoint's model_type
   std::string format = {};        // "GGUF Q4_1", "safetensors bf16", …
   int32_t vocab_tokens = 0;
   int32_t context_tokens = 0;  // the most that prompt and output may have together

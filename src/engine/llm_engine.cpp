@@ -9,7 +9,7 @@
 #include "engine/job_check.h"
 #include "engine/token_lane.h"
 #include "kernels/counters.h"
-#include "models/load_model.h"
+#include "models/llm/load_model.h"
 
 namespace pome::engine {
 namespace {

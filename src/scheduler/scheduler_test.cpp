@@ -231,6 +231,7 @@ TEST(StepPlanJson, ComesBackAsItWas) {
                   .page_groups = {{{PageId{3}, 2}, {PageId{9}, 1}}, {}},
                   .state_in = SlotId{1},
                   .state_out = SlotId{4}};
+  plan.rows[1].sequence = SequenceId{~uint64_t{0}};
   plan.rows[1].count = 1;
   plan.rows[1].input = FromStepInFlight{3};
   plan.rows[2].count = 4;

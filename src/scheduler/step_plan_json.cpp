@@ -71,6 +71,12 @@ class Reader {
     }
     return *number;
   }
+  uint64_t uint64(const json::value& value) {
+    if (value.is_uint64()) {  // Boost.JSON's kind for what a signed integer cannot hold
+      return value.get_uint64();
+    }
+    return static_cast<uint64_t>(integer(value, 0, std::numeric_limits<int64_t>::max()));
+  }
   int32_t int32(const json::value& value, int32_t low) {
     return static_cast<int32_t>(integer(value, low, std::numeric_limits<int32_t>::max()));
   }
@@ -136,8 +142,7 @@ std::pair<int32_t, int32_t> pair_of(Reader& in, const json::value& value, int32_
 
 Row row_from_json(Reader& in, const json::object& object) {
   Row row;
-  row.sequence = SequenceId{static_cast<uint64_t>(
-      in.integer(in.field(object, "sequence"), 0, std::numeric_limits<int64_t>::max()))};
+  row.sequence = SequenceId{in.uint64(in.field(object, "sequence"))};
   row.slot = SlotId{in.int32(in.field(object, "slot"), 0)};
   row.first_position = in.int32(in.field(object, "first_position"), 0);
   row.count = in.int32(in.field(object, "count"), 1);
