@@ -1,6 +1,6 @@
 """Copies the program and the libraries that it needs into one relocatable folder.
 
-usage: package.py PROGRAM VENV FOLDER
+usage: package.py BUILD_FOLDER VENV FOLDER
 
 bin/pome finds lib/ through $ORIGIN or @loader_path. On Linux lib/ holds MLX and every shared library that a minimal
 system may lack; glibc and the compiler's runtime stay outside. On macOS it holds MLX, its Metal library and what
@@ -48,15 +48,10 @@ def macos_libraries(binary: pathlib.Path, seen: dict[str, pathlib.Path]) -> dict
 def package_linux(program: pathlib.Path, folder: pathlib.Path) -> None:
     for name, path in linux_libraries(program).items():
         shutil.copy2(path.resolve(), folder / "lib" / name)
-    # The program was linked with $ORIGIN/../lib in its run path (cmake/install_paths.cmake); libraries that it loads
-    # find each other because they are all loaded by then under their own names.
-    shutil.copy2(program, folder / "bin/pome")
-    run("strip", "--strip-debug", folder / "bin/pome")
 
 
 def package_macos(program: pathlib.Path, mlx: pathlib.Path, folder: pathlib.Path) -> None:
     target = folder / "bin/pome"
-    shutil.copy2(program, target)
     libraries = macos_libraries(program, {"@rpath/libmlx.dylib": mlx / "lib/libmlx.dylib"})
     libraries["@rpath/libjaccl.dylib"] = mlx / "lib/libjaccl.dylib"
     binaries = [target]
@@ -74,11 +69,14 @@ def package_macos(program: pathlib.Path, mlx: pathlib.Path, folder: pathlib.Path
 
 
 def main() -> None:
-    program, venv, folder = map(pathlib.Path, sys.argv[1:4])
+    build, venv, folder = map(pathlib.Path, sys.argv[1:4])
+    program = build / "apps/pome"
     mlx = next(venv.glob("lib/python3*/site-packages/mlx"))
     shutil.rmtree(folder, ignore_errors=True)
     for name in ("bin", "lib"):
         (folder / name).mkdir(parents=True)
+    # Writes the run path of CMakeLists.txt in place of the build's own.
+    run("cmake", "--install", build, "--prefix", folder.resolve(), "--strip")
     if sys.platform == "darwin":
         package_macos(program, mlx, folder)
     else:

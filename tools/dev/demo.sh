@@ -26,9 +26,9 @@ demo_ask() {
   if have curl; then
     note "curl -N http://127.0.0.1:$port/v1/chat/completions"
     curl -sS -N --max-time 120 -H 'Content-Type: application/json' -d "$body" \
-      "http://127.0.0.1:$port/v1/chat/completions" | python3 tools/dev/print_stream.py
+      "http://127.0.0.1:$port/v1/chat/completions" | python3 tools/dev/client/print_stream.py
   else
-    python3 tools/dev/print_stream.py "http://127.0.0.1:$port/v1/chat/completions" "$body"
+    python3 tools/dev/client/print_stream.py "http://127.0.0.1:$port/v1/chat/completions" "$body"
   fi
 }
 
@@ -42,7 +42,7 @@ serve_start() {
   "$program" serve --model-path "$model" --host 127.0.0.1 --port "$port" "$@" >build/demo-server.log 2>&1 </dev/null &
   server=$!
   tries=0
-  until python3 tools/dev/health.py "$port"; do
+  until python3 tools/dev/client/health.py "$port"; do
     tries=$((tries + 1))
     if ! kill -0 "$server" 2>/dev/null; then
       tail -n 20 build/demo-server.log >&2

@@ -7,7 +7,7 @@ dev_package() {
   version=$(sed -n 's/^project(pome VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt)
   folder=dist/pome-$version-$(uname -s | tr 'A-Z' 'a-z')-$(uname -m)
   say "package $folder"
-  python3 tools/package.py build/release/apps/pome .venv "$folder"
+  python3 tools/package.py build/release .venv "$folder"
   package_try "$folder"
   tar -czf "$folder.tar.gz" -C dist "$(basename "$folder")"
   note "$folder.tar.gz ($(du -k "$folder.tar.gz" | awk '{ printf "%.0f MB", $1 / 1024 }'))"

@@ -1,6 +1,6 @@
 # ./dev setup [program|tests|check]: installs what is missing, by version and not by name.
-. tools/dev/setup_probe.sh
-if on_macos; then . tools/dev/setup_macos.sh; else . tools/dev/setup_debian.sh; fi
+. tools/dev/setup/probe.sh
+if on_macos; then . tools/dev/setup/macos.sh; else . tools/dev/setup/debian.sh; fi
 
 dev_setup() {
   level=${1:-program}
@@ -15,7 +15,7 @@ ensure_setup() {
     *) die "setup knows the levels program, tests and check, not '$level'" ;;
   esac
   mkdir -p build
-  setup_stamp=build/.setup-$level-$(cat tools/dev/versions.sh tools/dev/setup*.sh | cksum | cut -d' ' -f1)
+  setup_stamp=build/.setup-$level-$(cat tools/dev/versions.sh tools/dev/setup.sh tools/dev/setup/*.sh | cksum | cut -d' ' -f1)
   if [ "${2:-}" = probe ] || [ ! -e "$setup_stamp" ]; then setup_packages "$level"; fi
   setup_wheels
   [ "$level" = program ] || setup_test_venv
