@@ -226,7 +226,7 @@ TEST(Gguf, MutatedFilesNeverCrash) {
     int refused = 0;
     for (int round = 0; round < 3000; ++round) {
       std::string mutated = file;
-      for (uint32_t edits = 1 + random() % 4; edits > 0; --edits) {
+      for (auto edits = 1 + random() % 4; edits > 0; --edits) {
         mutated[random() % mutated.size()] = static_cast<char>(random() % 3 == 0 ? 255 : random());
       }
       const Result<GgufFile> parsed = parse_gguf(bytes_of(mutated));

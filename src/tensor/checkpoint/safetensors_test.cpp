@@ -195,7 +195,7 @@ TEST(Safetensors, MutatedFilesNeverCrash) {
     int refused = 0;
     for (int round = 0; round < 3000; ++round) {
       std::string mutated = file;
-      for (uint32_t edits = 1 + random() % 4; edits > 0; --edits) {
+      for (auto edits = 1 + random() % 4; edits > 0; --edits) {
         constexpr std::string_view kMarks = "\"{}[]:,0123456789-\\";
         mutated[random() % mutated.size()] =
             random() % 2 == 0 ? kMarks[random() % kMarks.size()] : static_cast<char>(random());
