@@ -5,7 +5,7 @@
 #include <optional>
 #include <span>
 
-#include "tensor/checkpoint/encoding.h"
+#include "tensor/files/encoding.h"
 
 namespace pome::quant {
 

@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "tensor/checkpoint/encoding.h"
+#include "tensor/files/encoding.h"
 
 // Blocks of each type with reference values (golden/ORIGIN), for this room's tests.
 namespace pome::quant::test {

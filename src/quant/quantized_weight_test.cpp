@@ -12,8 +12,8 @@
 #include "quant/block_format.h"
 #include "quant/golden_blocks.h"
 #include "quant/quantized_ops.h"
-#include "tensor/checkpoint/test_files.h"
 #include "tensor/dense.h"
+#include "tensor/files/test_files.h"
 
 namespace pome::quant {
 namespace {

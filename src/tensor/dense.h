@@ -4,13 +4,13 @@
 #include <optional>
 #include <vector>
 
-#include "tensor/checkpoint/checkpoint.h"
+#include "tensor/files/file_tensor.h"
 #include "tensor/mlx.h"
 
 namespace pome::tensor {
 
-// The dtype in which MLX holds a plain encoding (f32 ... u64, boolean). CHECKs that it is not a block
-// encoding.
+// The dtype in which MLX holds a plain encoding (f32 ... u64, boolean). CHECKs that it is not a
+// block encoding.
 mx::Dtype dtype_of(Encoding encoding);
 
 struct DenseOptions {

@@ -125,25 +125,24 @@ const FileTensor& Weights::take(std::string_view leaf, const mx::Shape& shape) c
   return *tensor;
 }
 
-mx::array Weights::read_dense(std::string_view leaf, const FileTensor& tensor,
-                              mx::Dtype dtype) const {
+mx::array Weights::read_dense(std::string_view leaf, const FileTensor& tensor, bool convert) const {
   if (is_block(tensor.encoding)) {
     throw LoadError(fmt::format("[load] tensor \"{}\": expected plain numbers, got {} blocks",
                                 full_name(leaf), encoding_name(tensor.encoding)));
   }
   const float offset = state_->map.offset ? state_->map.offset(full_name(leaf)) : 0.0f;
-  return dense_array(tensor, {.dtype = dtype, .row_order = row_order(leaf), .offset = offset});
+  return dense_array(tensor, {.dtype = convert ? dtype() : dtype_of(tensor.encoding),
+                              .row_order = row_order(leaf),
+                              .offset = offset});
 }
 
 mx::array Weights::get(std::string_view leaf, const mx::Shape& shape) const {
   const FileTensor& tensor = take(leaf, shape);
-  return read_dense(leaf, tensor,
-                    is_floating(tensor.encoding) ? dtype() : dtype_of(tensor.encoding));
+  return read_dense(leaf, tensor, is_floating(tensor.encoding));
 }
 
 mx::array Weights::get_stored(std::string_view leaf, const mx::Shape& shape) const {
-  const FileTensor& tensor = take(leaf, shape);
-  return read_dense(leaf, tensor, is_block(tensor.encoding) ? dtype() : dtype_of(tensor.encoding));
+  return read_dense(leaf, take(leaf, shape), /*convert=*/false);
 }
 
 const FileTensor& Weights::file_tensor(std::string_view leaf) const {

@@ -75,7 +75,7 @@ class Weights {
   struct State;
   Weights(std::shared_ptr<State> state, std::string path);
   const FileTensor& take(std::string_view leaf, const mx::Shape& shape) const;
-  mx::array read_dense(std::string_view leaf, const FileTensor& tensor, mx::Dtype dtype) const;
+  mx::array read_dense(std::string_view leaf, const FileTensor& tensor, bool convert) const;
 
   std::shared_ptr<State> state_;
   std::string path_;  // "model.layers.3.mlp", empty at the root

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "tensor/checkpoint/test_files.h"
 #include "tensor/dense.h"
+#include "tensor/files/test_files.h"
 
 namespace pome::tensor {
 namespace {
@@ -161,8 +161,8 @@ TEST(Weights, AnUnchangedTensorAliasesTheFileOnACpuAndIsNeverWrittenTo) {
 TEST(Weights, ATensorThatIsNotAlignedIsCopied) {
   const TempFolder folder;
   folder.write("config.json", "{}");
-  std::string header =
-      R"({"b":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"f":{"dtype":"F32","shape":[2],"data_offsets":[1,9]}})";
+  const std::string header = R"({"b":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},)"
+                             R"("f":{"dtype":"F32","shape":[2],"data_offsets":[1,9]}})";
   folder.write("model.safetensors",
                safetensors_file(header, "x" + raw_bytes<float>({0.25f, -8.0f})));
   const Checkpoint checkpoint = *Checkpoint::open(folder.path());
@@ -171,8 +171,9 @@ TEST(Weights, ATensorThatIsNotAlignedIsCopied) {
 
 TEST(Weights, QuantizationOfAModuleIsTheModelsUnlessItsPathOverridesIt) {
   const TempFolder folder;
-  const Checkpoint checkpoint = folder_with(folder, R"({"quantization":{"group_size":64,"bits":4,
-      "model.a":{"group_size":32,"bits":8},"model.b":false,"file.c":{"group_size":128,"bits":6}}})");
+  const Checkpoint checkpoint = folder_with(folder, R"({"quantization":{
+      "group_size":64,"bits":4,"model.a":{"group_size":32,"bits":8},"model.b":false,
+      "file.c":{"group_size":128,"bits":6}}})");
   WeightMap map;
   map.file_name = [](std::string_view name) {
     return name == "model.c.weight" ? "file.c.weight" : std::string(name);

@@ -6,8 +6,8 @@
 #include <unordered_map>
 
 #include "base/check.h"
-#include "tensor/checkpoint/gguf.h"
-#include "tensor/checkpoint/safetensors.h"
+#include "tensor/files/gguf.h"
+#include "tensor/files/safetensors.h"
 
 namespace pome::tensor {
 

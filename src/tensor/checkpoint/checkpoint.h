@@ -12,20 +12,9 @@
 
 #include "base/json.h"
 #include "base/result.h"
-#include "tensor/checkpoint/encoding.h"
-#include "tensor/checkpoint/mapped_file.h"
+#include "tensor/files/file_tensor.h"
 
 namespace pome::tensor {
-
-// A tensor as it lies in a file: name, shape in row-major order (outermost first, for GGUF too),
-// and its bytes, already checked to lie inside the mapping and to match encoding and shape.
-struct FileTensor {
-  std::string name;
-  Encoding encoding = Encoding::f32;
-  std::vector<int64_t> shape;
-  std::span<const std::byte> bytes;
-  std::shared_ptr<const MappedFile> file;
-};
 
 enum class CheckpointFormat { hf_folder, gguf };
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "tensor/checkpoint/load_error.h"
-#include "tensor/checkpoint/test_files.h"
+#include "tensor/files/test_files.h"
 
 namespace pome::tensor {
 namespace {

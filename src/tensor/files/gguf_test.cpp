@@ -1,4 +1,4 @@
-#include "tensor/checkpoint/gguf.h"
+#include "tensor/files/gguf.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include <random>
 #include <string>
 
-#include "tensor/checkpoint/test_files.h"
+#include "tensor/files/test_files.h"
 
 namespace pome::tensor {
 namespace {

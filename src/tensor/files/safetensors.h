@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "tensor/checkpoint/checkpoint.h"
+#include "tensor/files/file_tensor.h"
 
 namespace pome::tensor {
 

@@ -1,4 +1,4 @@
-#include "tensor/checkpoint/encoding.h"
+#include "tensor/files/encoding.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -5,7 +5,7 @@
 
 #include "base/json.h"
 #include "base/result.h"
-#include "tensor/checkpoint/checkpoint.h"
+#include "tensor/files/file_tensor.h"
 
 namespace pome::tensor {
 

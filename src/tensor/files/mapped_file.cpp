@@ -1,4 +1,4 @@
-#include "tensor/checkpoint/mapped_file.h"
+#include "tensor/files/mapped_file.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -53,8 +53,7 @@ Result<std::shared_ptr<const MappedFile>> MappedFile::open(const std::filesystem
   const auto size = static_cast<size_t>(status.st_size);
   std::span<const std::byte> bytes;
   if (size > 0) {
-    void* address =
-        ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0);
+    void* address = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0);
     if (address == MAP_FAILED) {
       const int error = errno;
       ::close(fd);

@@ -1,4 +1,4 @@
-#include "tensor/checkpoint/gguf.h"
+#include "tensor/files/gguf.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "tensor/checkpoint/safetensors.h"
+#include "tensor/files/safetensors.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 #include <random>
 #include <string>
 
-#include "tensor/checkpoint/test_files.h"
+#include "tensor/files/test_files.h"
 
 namespace pome::tensor {
 namespace {

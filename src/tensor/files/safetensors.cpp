@@ -1,4 +1,4 @@
-#include "tensor/checkpoint/safetensors.h"
+#include "tensor/files/safetensors.h"
 
 #include <fmt/format.h>
 
@@ -9,6 +9,8 @@
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
+
+#include "base/json.h"
 
 namespace pome::tensor {
 namespace {
