@@ -93,8 +93,14 @@ def run_ctest(ring: str, folder: pathlib.Path) -> dict[str, tuple[str, str]]:
     if not junit.exists():
         return {}
     root = xml.etree.ElementTree.parse(junit).getroot()
-    return {case.get("name"): (case.get("status", ""), case.findtext("system-out") or "")
-            for case in root.iter("testcase")}
+    return {case.get("name"): ("skipped" if skipped_itself(case) else case.get("status", ""),
+                               case.findtext("system-out") or "") for case in root.iter("testcase")}
+
+
+def skipped_itself(case: xml.etree.ElementTree.Element) -> bool:
+    """Whether the program ended with its SKIP_RETURN_CODE; ctest marks a missing program as skipped too."""
+    skip = case.find("skipped")
+    return skip is not None and "SKIP_RETURN_CODE" in skip.get("message", "")
 
 
 def collect(program: dict, verdict: tuple[str, str], outcome: Outcome) -> None:
@@ -104,7 +110,9 @@ def collect(program: dict, verdict: tuple[str, str], outcome: Outcome) -> None:
     reported = path is not None and path.exists()
     if reported:
         read_report(path, outcome)
-    if status == "run" and not reported:
+    if status == "skipped":
+        outcome.skipped.append((program["name"], (output.strip().splitlines() or ["no reason given"])[-1]))
+    elif status == "run" and not reported:
         outcome.passed += 1
     elif status in ("disabled", "notrun") and not reported:
         outcome.failed.append((program["name"], "was not built"))

@@ -34,8 +34,8 @@ def show(lines) -> int:
             break
         event = json.loads(line[len("data: "):])
         if "error" in event:
-            refused.append(json.dumps(event["error"]))
-            break
+            print(f"\nthe server reported an error: {json.dumps(event['error'])}", file=sys.stderr)
+            return 1
         usage = event.get("usage") or usage
         for choice in event.get("choices", []):
             text = choice.get("delta", {}).get("content") or ""
