@@ -1,5 +1,7 @@
 #pragma once
 
+#include "kernels/highway_targets.h"
+
 #include <hwy/targets.h>
 
 #include <cmath>
@@ -71,7 +73,7 @@ bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
 template <typename Body>
 void for_each_target(Body body) {
   const int64_t supported = hwy::SupportedTargets();
-  const int64_t known = supported & ((int64_t{1} << 61) - 1);
+  const int64_t known = supported & HWY_TARGETS & ((int64_t{1} << 61) - 1);
   for (int bit = 60; bit >= 0; --bit) {
     const int64_t target = int64_t{1} << bit;
     if ((known & target) == 0) {

@@ -69,12 +69,38 @@ template <class D>
 HWY_INLINE void store_float_as(D d, hn::Vec<D> v, float* to) {
   hn::StoreU(v, d, to);
 }
+#if HWY_ARCH_X86 && HWY_TARGET > HWY_AVX2
+// Without F16C, Highway's own conversion does not round to even.
+template <class D>
+HWY_INLINE void store_float_as(D d, hn::Vec<D> v, hwy::float16_t* to) {
+  const hn::RebindToUnsigned<D> du;
+  const hn::Rebind<uint16_t, D> narrow;
+  const auto bits = hn::BitCast(du, v);
+  const auto magnitude = hn::And(bits, hn::Set(du, 0x7fffffffu));
+  const auto sign = hn::ShiftRight<16>(hn::Xor(bits, magnitude));
+  // Normal halves: rebias the exponent and round at bit 13, ties to the even neighbour.
+  const auto odd = hn::And(hn::ShiftRight<13>(magnitude), hn::Set(du, 1u));
+  const auto normal =
+      hn::ShiftRight<13>(hn::Add(magnitude, hn::Add(odd, hn::Set(du, 0xc8000fffu))));
+  // Subnormal halves: adding 0.5 leaves their bits, rounded, at the bottom of the fraction.
+  const auto half = hn::Set(d, 0.5f);
+  const auto subnormal =
+      hn::Sub(hn::BitCast(du, hn::Add(hn::BitCast(d, magnitude), half)), hn::BitCast(du, half));
+  const auto infinite = hn::IfThenElse(hn::Gt(magnitude, hn::Set(du, 0x7f800000u)),
+                                       hn::Set(du, 0x7e00u), hn::Set(du, 0x7c00u));
+  auto rounded = hn::IfThenElse(hn::Lt(magnitude, hn::Set(du, 0x38800000u)), subnormal, normal);
+  rounded = hn::IfThenElse(hn::Gt(magnitude, hn::Set(du, 0x477fffffu)), infinite, rounded);
+  hn::StoreU(hn::TruncateTo(narrow, hn::Or(rounded, sign)), narrow,
+             reinterpret_cast<uint16_t*>(to));
+}
+#else
 template <class D>
 HWY_INLINE void store_float_as(D d, hn::Vec<D> v, hwy::float16_t* to) {
   const hn::Rebind<hwy::float16_t, D> narrow;
   (void)d;
   hn::StoreU(hn::DemoteTo(narrow, v), narrow, to);
 }
+#endif
 template <class D>
 HWY_INLINE void store_float_as(D d, hn::Vec<D> v, hwy::bfloat16_t* to) {
   const hn::Rebind<uint32_t, D> wide;

@@ -46,7 +46,7 @@ struct AttentionOptions {
 mx::array paged_attention(const mx::array& q, const KvPages& pages, const PagedRows& rows,
                           const AttentionOptions& options);
 
-inline constexpr int32_t kKeyBlock = 32;
+inline constexpr int32_t kKeyBlock = 64;
 
 namespace reference {
 KvPages paged_append(const KvPages& pages, const mx::array& k, const mx::array& v,
