@@ -1,13 +1,11 @@
 #pragma once
 
-#include <map>
 #include <memory>
-#include <string>
 #include <vector>
 
-#include "engine/api.h"
 #include "engine/engine_options.h"
 #include "models/language_model.h"
+#include "support/listener.h"
 
 // A made-up model for tests; it is part of no program.
 namespace pome::engine {
@@ -27,32 +25,5 @@ std::vector<Token> toy_answer(std::vector<Token> prompt, int32_t count, bool sto
 
 // A prompt whose answer has at least `tokens` tokens before EOS; `variant` makes different ones.
 std::vector<Token> toy_prompt(int32_t prompt_tokens, int32_t tokens, int32_t variant = 0);
-
-Job job_of(uint64_t id, std::vector<Token> prompt, int32_t max_tokens = 32);
-
-// What came of one sequence.
-struct Heard {
-  std::vector<Token> tokens = {};
-  std::vector<TokenOutput> outputs = {};
-  Event last = {};
-};
-
-// Collects events; expects none after a sequence's last.
-class Listener {
- public:
-  explicit Listener(Engine& engine) : engine_(engine) {}
-  // Until sequence `id` has ended, or has said at least `tokens` tokens; fails the test after 30 s.
-  const Heard& until_end(uint64_t id);
-  const Heard& until_tokens(uint64_t id, size_t tokens);
-  const Heard& operator[](uint64_t id) { return heard_[id]; }
-  // Sequence ids in the order in which their events came, one for each token.
-  const std::vector<uint64_t>& order() const { return order_; }
-
- private:
-  void listen();
-  Engine& engine_;
-  std::map<uint64_t, Heard> heard_;
-  std::vector<uint64_t> order_;
-};
 
 }  // namespace pome::engine
