@@ -142,6 +142,36 @@ HWY_INLINE float sum_lanes(D d, hn::Vec<D> v) {
   return hn::GetLane(hn::SumOfLanes(d, v));
 }
 
+// Sums the lanes of four vectors inside each 128-bit part: lane j of a part is that part's sum of
+// v[j].
+HWY_INLINE FloatVec sum_within_parts(const FloatVec (&v)[4]) {
+  const FloatTag d;
+  const hn::Repartition<double, FloatTag> dd;
+  const FloatVec ab =
+      hn::Add(hn::InterleaveLower(d, v[0], v[1]), hn::InterleaveUpper(d, v[0], v[1]));
+  const FloatVec cd =
+      hn::Add(hn::InterleaveLower(d, v[2], v[3]), hn::InterleaveUpper(d, v[2], v[3]));
+  const auto low = hn::InterleaveLower(dd, hn::BitCast(dd, ab), hn::BitCast(dd, cd));
+  const auto high = hn::InterleaveUpper(dd, hn::BitCast(dd, ab), hn::BitCast(dd, cd));
+  return hn::Add(hn::BitCast(d, low), hn::BitCast(d, high));
+}
+
+// Adds the 128-bit parts of a vector, halves first, and stores the four sums.
+template <class D>
+HWY_INLINE void store_parts_sum(D d, hn::Vec<D> v, float* to) {
+  if constexpr (hn::MaxLanes(D()) == 4) {
+    hn::StoreU(v, d, to);
+  } else {
+    const hn::Half<D> half;
+    store_parts_sum(half, hn::Add(hn::LowerHalf(half, v), hn::UpperHalf(half, v)), to);
+  }
+}
+
+// Four dot products' partial vectors to four numbers.
+HWY_INLINE void store_sums(const FloatVec (&v)[4], float* to) {
+  store_parts_sum(FloatTag(), sum_within_parts(v), to);
+}
+
 }  // namespace pome::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 

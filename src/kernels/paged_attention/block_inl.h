@@ -41,36 +41,6 @@ struct Span {
   bool empty() const { return begin >= end; }
 };
 
-// Sums the lanes of four vectors inside each 128-bit part: lane j of a part is that part's sum of
-// v[j].
-HWY_INLINE FloatVec sum_within_parts(const FloatVec (&v)[4]) {
-  const FloatTag d;
-  const hn::Repartition<double, FloatTag> dd;
-  const FloatVec ab =
-      hn::Add(hn::InterleaveLower(d, v[0], v[1]), hn::InterleaveUpper(d, v[0], v[1]));
-  const FloatVec cd =
-      hn::Add(hn::InterleaveLower(d, v[2], v[3]), hn::InterleaveUpper(d, v[2], v[3]));
-  const auto low = hn::InterleaveLower(dd, hn::BitCast(dd, ab), hn::BitCast(dd, cd));
-  const auto high = hn::InterleaveUpper(dd, hn::BitCast(dd, ab), hn::BitCast(dd, cd));
-  return hn::Add(hn::BitCast(d, low), hn::BitCast(d, high));
-}
-
-// Adds the 128-bit parts of a vector, halves first, and stores the four sums.
-template <class D>
-HWY_INLINE void store_parts_sum(D d, hn::Vec<D> v, float* to) {
-  if constexpr (hn::MaxLanes(D()) == 4) {
-    hn::StoreU(v, d, to);
-  } else {
-    const hn::Half<D> half;
-    store_parts_sum(half, hn::Add(hn::LowerHalf(half, v), hn::UpperHalf(half, v)), to);
-  }
-}
-
-// Four dot products' partial vectors to four numbers.
-HWY_INLINE void store_sums(const FloatVec (&v)[4], float* to) {
-  store_parts_sum(FloatTag(), sum_within_parts(v), to);
-}
-
 // scores[query][key] = q · k for kQ queries over keys [begin, end) rounded out to fours. q rows are
 // padded with zeros to whole vectors; `dim` is the keys' own.
 template <int kQ, typename T>
