@@ -2,6 +2,10 @@
 //! checks its pointers, and reports a refusal as a code with a message; none of them keeps a borrowed pointer.
 
 mod buffer;
+mod gguf;
+mod pieces;
+mod python;
+mod splits;
 mod status;
 mod template;
 mod tokenizer;

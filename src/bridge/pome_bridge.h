@@ -83,9 +83,11 @@ int32_t pome_tokenizer_encode(const PomeTokenizer* tokenizer, PomeText text,
                               const PomeSpan* literal, size_t literal_count, int32_t add_special,
                               PomeTokens* out, PomeBuffer* error);
 
-/* The text of ids; ids outside the vocabulary stand for nothing. */
+/* The text of ids; ids outside the vocabulary stand for nothing. `continues`: the ids go on after
+ * other text, so no space is dropped at the start. */
 int32_t pome_tokenizer_decode(const PomeTokenizer* tokenizer, const int32_t* tokens, size_t count,
-                              int32_t skip_special, PomeBuffer* out, PomeBuffer* error);
+                              int32_t skip_special, int32_t continues, PomeBuffer* out,
+                              PomeBuffer* error);
 
 /* One past the largest id. */
 size_t pome_tokenizer_vocab_tokens(const PomeTokenizer* tokenizer);
@@ -107,8 +109,8 @@ enum { POME_PIECE_TEXT = 0, POME_PIECE_BYTE_FALLBACK = 1, POME_PIECE_NONE = 2 };
  * (byte fallback). */
 size_t pome_tokenizer_piece_bytes(const PomeTokenizer* tokenizer, int32_t token, uint8_t* scratch,
                                   size_t room, int32_t* kind);
-/* 1 when decoding drops one space at the very start of the text. */
-int32_t pome_tokenizer_strips_first_space(const PomeTokenizer* tokenizer);
+/* How many spaces decoding drops at the very start of the text. */
+size_t pome_tokenizer_strip_start(const PomeTokenizer* tokenizer);
 
 /* ---- chat templates
  * --------------------------------------------------------------------------------------- */
@@ -120,10 +122,11 @@ typedef struct PomeTemplate PomeTemplate;
 int32_t pome_template_parse(PomeText name, PomeText source, PomeTemplate** out, PomeBuffer* error);
 void pome_template_free(PomeTemplate* compiled);
 
-/* Renders with a JSON object as context. `fuel` bounds the work (0: the default); `now_s` is what
- * strftime_now shows (seconds since 1970 in UTC, already shifted to local time by the caller). */
-int32_t pome_template_render(const PomeTemplate* compiled, PomeText context_json, uint64_t fuel,
-                             int64_t now_s, PomeBuffer* out, PomeBuffer* error);
+/* Renders with a JSON object as context. Work, depth and output are bounded: a template that does
+ * not come to an end is refused. `now_s` is what strftime_now shows: seconds since 1970, already
+ * shifted to local time. */
+int32_t pome_template_render(const PomeTemplate* compiled, PomeText context_json, int64_t now_s,
+                             PomeBuffer* out, PomeBuffer* error);
 
 #ifdef __cplusplus
 }

@@ -30,6 +30,8 @@ class StopMatcher {
     int32_t match = -1;  // index of the longest stop that ends here
   };
 
+  void link_failures();
+
   std::vector<Node> nodes_;
   std::vector<size_t> lengths_;
   std::string held_;  // the longest suffix of the text that begins a stop string

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <string>
+#include <string_view>
 
 #include "base/ids.h"
 #include "text/tokenizer/tokenizer.h"
@@ -24,13 +25,13 @@ class StreamDecoder {
  private:
   void push_byte(unsigned char byte, std::string& text);
   void reject_pending(std::string& text);
-  void emit(std::string_view characters, std::string& text);
+  void emit(std::string_view character, std::string& text);
 
   Tokenizer tokenizer_;
   DecodeOptions options_;
   std::string pending_;  // the beginning of a character
   bool pending_is_fallback_ = false;
-  bool at_start_ = true;  // the first space is still to be dropped
+  size_t spaces_to_drop_ = 0;  // at the start of the text
 };
 
 }  // namespace pome::text

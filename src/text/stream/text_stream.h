@@ -46,6 +46,7 @@ class TextStream {
  private:
   void push_token(Token token, TextDelta& delta);
   void push_text(std::string_view text, TextDelta& delta);
+  void end_with(const std::string& stop, TextDelta& delta);
 
   StreamDecoder decoder_;
   StopMatcher matcher_;

@@ -87,8 +87,8 @@ class Tokenizer {
   std::optional<Token> pad() const;
   std::optional<Token> unknown() const;
   bool adds_bos() const;
-  // Decoding drops one space at the very start (Llama 2's SentencePiece).
-  bool strips_first_space() const;
+  // How many spaces decoding drops at the very start of a text (Llama 2: 1).
+  size_t stripped_spaces() const;
 
  private:
   struct State;

@@ -1,0 +1,326 @@
+//! A tokenizer from what a GGUF file says of it: the vocabulary, merges or scores, token types, and the name of a
+//! pre-tokenizer whose regular expressions the file does not carry.
+
+use std::collections::HashMap;
+
+use serde_json::{json, Value};
+use tokenizers::models::bpe::{Vocab, BPE};
+use tokenizers::{AddedToken, DecoderWrapper, NormalizerWrapper, PostProcessorWrapper, PreTokenizerWrapper, Tokenizer};
+
+use crate::buffer::{slice, PomeText};
+use crate::splits::{self, Split};
+
+#[repr(C)]
+pub struct PomeGgufVocabulary {
+    model: PomeText,
+    pre: PomeText,
+    tokens: *const PomeText,
+    token_count: usize,
+    scores: *const f32,
+    score_count: usize,
+    types: *const i32,
+    type_count: usize,
+    merges: *const PomeText,
+    merge_count: usize,
+    bos: i32,
+    eos: i32,
+    unknown: i32,
+    add_bos: i32,
+    add_eos: i32,
+    add_space_prefix: i32,
+}
+
+const NORMAL: i32 = 1;
+const UNKNOWN: i32 = 2;
+const CONTROL: i32 = 3;
+const USER_DEFINED: i32 = 4;
+
+/// The same, checked: texts are UTF-8, arrays fit each other, ids lie in the vocabulary.
+pub struct Vocabulary<'a> {
+    model: &'a str,
+    pre: &'a str,
+    tokens: Vec<&'a str>,
+    scores: &'a [f32],
+    types: &'a [i32],
+    merges: Vec<&'a str>,
+    bos: Option<u32>,
+    eos: Option<u32>,
+    unknown: Option<u32>,
+    add_bos: Option<bool>,
+    add_eos: Option<bool>,
+    add_space_prefix: Option<bool>,
+}
+
+pub struct Built {
+    pub tokenizer: Tokenizer,
+    pub duplicates: HashMap<u32, String>,
+    pub token_count: usize,
+}
+
+impl<'a> Vocabulary<'a> {
+    /// # Safety
+    /// The pointers of `v` hold for 'a.
+    pub unsafe fn read(v: &'a PomeGgufVocabulary) -> Result<Self, String> {
+        let texts = |data, count, what: &str| -> Result<Vec<&'a str>, String> {
+            slice::<PomeText>(data, count)
+                .iter()
+                .enumerate()
+                .map(|(i, t)| t.text(&format!("{what} {i}")))
+                .collect()
+        };
+        let tokens = texts(v.tokens, v.token_count, "token")?;
+        if tokens.is_empty() || tokens.len() > i32::MAX as usize {
+            return Err(format!("the vocabulary has {} tokens", tokens.len()));
+        }
+        let fits = |count: usize, what: &str| match count {
+            0 => Ok(()),
+            n if n == tokens.len() => Ok(()),
+            n => Err(format!("{n} {what} for {} tokens", tokens.len())),
+        };
+        fits(v.score_count, "scores")?;
+        fits(v.type_count, "token types")?;
+        let id = |value: i32, what: &str| match value {
+            -1 => Ok(None),
+            n if n >= 0 && (n as usize) < tokens.len() => Ok(Some(n as u32)),
+            n => Err(format!("{what} is {n}, outside the vocabulary of {} tokens", tokens.len())),
+        };
+        let flag = |value: i32| (value >= 0).then_some(value != 0);
+        Ok(Vocabulary {
+            model: v.model.text("the tokenizer model")?,
+            pre: v.pre.text("the pre-tokenizer")?,
+            scores: slice(v.scores, v.score_count),
+            types: slice(v.types, v.type_count),
+            merges: texts(v.merges, v.merge_count, "merge")?,
+            bos: id(v.bos, "bos_token_id")?,
+            eos: id(v.eos, "eos_token_id")?,
+            unknown: id(v.unknown, "unknown_token_id")?,
+            add_bos: flag(v.add_bos),
+            add_eos: flag(v.add_eos),
+            add_space_prefix: flag(v.add_space_prefix),
+            tokens,
+        })
+    }
+
+    fn kind(&self, id: usize) -> i32 {
+        self.types.get(id).copied().unwrap_or(NORMAL)
+    }
+}
+
+pub fn build(v: &Vocabulary) -> Result<Built, String> {
+    match v.model {
+        "gpt2" => byte_level(v),
+        "llama" => sentence_piece(v),
+        other => Err(format!(
+            "tokenizer.ggml.model is {other:?}; \"gpt2\" (byte-level BPE) and \"llama\" (SentencePiece) are supported. \
+             A Hugging Face folder with a tokenizer.json works for other kinds"
+        )),
+    }
+}
+
+/// Token texts to ids. The first of equal texts keeps the text; the others get a name that no text can produce.
+fn vocabulary_map(texts: &[String]) -> (Vocab, HashMap<u32, String>) {
+    let mut map = Vocab::default();
+    let mut duplicates = HashMap::new();
+    for (id, text) in texts.iter().enumerate() {
+        let id = id as u32;
+        if map.contains_key(text.as_str()) {
+            duplicates.insert(id, text.clone());
+            map.insert(format!("\u{FFFE}duplicate {id}"), id);
+        } else {
+            map.insert(text.clone(), id);
+        }
+    }
+    (map, duplicates)
+}
+
+fn byte_level(v: &Vocabulary) -> Result<Built, String> {
+    let split = splits::find(v.pre)?;
+    let texts: Vec<String> = v.tokens.iter().map(|t| t.to_string()).collect();
+    let (map, duplicates) = vocabulary_map(&texts);
+    let mut merges = Vec::with_capacity(v.merges.len());
+    for (index, merge) in v.merges.iter().enumerate() {
+        let (left, right) = split_merge(merge).ok_or_else(|| format!("merge {index} {merge:?} is not two tokens"))?;
+        for part in [left, right, &format!("{left}{right}")] {
+            if !map.contains_key(part) {
+                return Err(format!("merge {index} {merge:?}: {part:?} is not in the vocabulary"));
+            }
+        }
+        merges.push((left.to_string(), right.to_string()));
+    }
+    let model = BPE::builder()
+        .vocab_and_merges(map, merges)
+        .ignore_merges(split.whole_words)
+        .build()
+        .map_err(|e| e.to_string())?;
+    let mut tokenizer = Tokenizer::new(model);
+    if split.compose {
+        set_normalizer(&mut tokenizer, json!({"type": "NFC"}))?;
+    }
+    tokenizer.with_pre_tokenizer(Some(part::<PreTokenizerWrapper>(pre_tokenizer(split))?));
+    tokenizer.with_decoder(Some(part::<DecoderWrapper>(byte_level_step(false))?));
+    add_tokens(&mut tokenizer, v, &texts, &duplicates)?;
+    add_post_processor(&mut tokenizer, v, &texts, split.adds_bos)?;
+    Ok(Built { tokenizer, duplicates, token_count: texts.len() })
+}
+
+/// "left right"; a token may itself begin with a space.
+fn split_merge(merge: &str) -> Option<(&str, &str)> {
+    let first = merge.chars().next()?.len_utf8();
+    let at = first + merge[first..].find(' ')?;
+    let (left, right) = (&merge[..at], &merge[at + 1..]);
+    (!right.is_empty()).then_some((left, right))
+}
+
+fn byte_level_step(use_regex: bool) -> Value {
+    json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": false, "use_regex": use_regex})
+}
+
+fn pre_tokenizer(split: &Split) -> Value {
+    let mut steps = Vec::new();
+    if split.single_digits {
+        steps.push(json!({"type": "Digits", "individual_digits": true}));
+    }
+    for pattern in split.patterns {
+        steps.push(json!({"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": false}));
+    }
+    // Without patterns of its own the split is GPT-2's, which the byte-level step brings.
+    steps.push(byte_level_step(split.patterns.is_empty()));
+    json!({"type": "Sequence", "pretokenizers": steps})
+}
+
+fn sentence_piece(v: &Vocabulary) -> Result<Built, String> {
+    if v.scores.is_empty() && v.merges.is_empty() {
+        return Err("a \"llama\" vocabulary needs tokenizer.ggml.scores or merges".to_string());
+    }
+    if let Some(index) = v.scores.iter().position(|s| s.is_nan()) {
+        return Err(format!("the score of token {index} is not a number"));
+    }
+    // Runs of spaces are matched in the text as it is written, before spaces become U+2581.
+    let spell = |id: usize, token: &str| {
+        let blank = v.kind(id) == USER_DEFINED && token.chars().all(|c| c == '\u{2581}');
+        if blank { token.replace('\u{2581}', " ") } else { token.to_string() }
+    };
+    let texts: Vec<String> = v.tokens.iter().enumerate().map(|(id, t)| spell(id, t)).collect();
+    let (map, duplicates) = vocabulary_map(&texts);
+    let merges = if v.merges.is_empty() { merges_from_scores(v, &texts, &map) } else { given_merges(v, &map)? };
+    let mut builder = BPE::builder().vocab_and_merges(map, merges).fuse_unk(true).byte_fallback(true);
+    if let Some(unknown) = v.unknown {
+        builder = builder.unk_token(texts[unknown as usize].clone());
+    }
+    let mut tokenizer = Tokenizer::new(builder.build().map_err(|e| e.to_string())?);
+    let prefix = v.add_space_prefix.unwrap_or(true);
+    let to_mark = json!({"type": "Replace", "pattern": {"String": " "}, "content": "\u{2581}"});
+    let mut decoder = vec![
+        json!({"type": "Replace", "pattern": {"String": "\u{2581}"}, "content": " "}),
+        json!({"type": "ByteFallback"}),
+        json!({"type": "Fuse"}),
+    ];
+    if prefix {
+        let prepend = json!({"type": "Prepend", "prepend": "\u{2581}"});
+        set_normalizer(&mut tokenizer, json!({"type": "Sequence", "normalizers": [prepend, to_mark]}))?;
+        decoder.push(json!({"type": "Strip", "content": " ", "start": 1, "stop": 0}));
+    } else {
+        set_normalizer(&mut tokenizer, to_mark)?;
+    }
+    let decoder = json!({"type": "Sequence", "decoders": decoder});
+    tokenizer.with_decoder(Some(part::<DecoderWrapper>(decoder)?));
+    add_tokens(&mut tokenizer, v, &texts, &duplicates)?;
+    add_post_processor(&mut tokenizer, v, &texts, true)?;
+    Ok(Built { tokenizer, duplicates, token_count: texts.len() })
+}
+
+fn given_merges(v: &Vocabulary, map: &Vocab) -> Result<Vec<(String, String)>, String> {
+    let mut merges = Vec::with_capacity(v.merges.len());
+    for (index, merge) in v.merges.iter().enumerate() {
+        let (left, right) = split_merge(merge).ok_or_else(|| format!("merge {index} {merge:?} is not two tokens"))?;
+        for part in [left, right, &format!("{left}{right}")] {
+            if !map.contains_key(part) {
+                return Err(format!("merge {index} {merge:?}: {part:?} is not in the vocabulary"));
+            }
+        }
+        merges.push((left.to_string(), right.to_string()));
+    }
+    Ok(merges)
+}
+
+/// SentencePiece merges the adjacent pair whose result has the best score; as ranks: every split of every ordinary
+/// token into two tokens, best score first, then lower id, then the longer left part. Only ordinary tokens come out of
+/// merges: no text may spell a control token.
+fn merges_from_scores(v: &Vocabulary, texts: &[String], map: &Vocab) -> Vec<(String, String)> {
+    let mut ranked: Vec<u32> = (0..texts.len() as u32).filter(|id| v.kind(*id as usize) == NORMAL).collect();
+    ranked.sort_by(|a, b| v.scores[*b as usize].total_cmp(&v.scores[*a as usize]).then(a.cmp(b)));
+    let mut merges = Vec::new();
+    for id in ranked {
+        let text = texts[id as usize].as_str();
+        if map.get(text) != Some(&id) {
+            continue;
+        }
+        for (at, _) in text.char_indices().skip(1).collect::<Vec<_>>().into_iter().rev() {
+            let (left, right) = text.split_at(at);
+            if is_normal(v, map, left) && is_normal(v, map, right) {
+                merges.push((left.to_string(), right.to_string()));
+            }
+        }
+    }
+    merges
+}
+
+fn is_normal(v: &Vocabulary, map: &Vocab, text: &str) -> bool {
+    map.get(text).is_some_and(|id| v.kind(*id as usize) == NORMAL)
+}
+
+/// Control tokens are special; user-defined ones are matched whole but are text like any other.
+fn add_tokens(
+    tokenizer: &mut Tokenizer,
+    v: &Vocabulary,
+    texts: &[String],
+    duplicates: &HashMap<u32, String>,
+) -> Result<(), String> {
+    let mut added = Vec::new();
+    for (id, text) in texts.iter().enumerate() {
+        let kind = v.kind(id);
+        let control = kind == CONTROL || (kind == UNKNOWN && v.unknown == Some(id as u32));
+        if (control || kind == USER_DEFINED) && !text.is_empty() && !duplicates.contains_key(&(id as u32)) {
+            added.push(AddedToken::from(text.clone(), control).normalized(false));
+        }
+    }
+    if !added.is_empty() {
+        tokenizer.add_tokens(added).map_err(|e| e.to_string())?;
+    }
+    Ok(())
+}
+
+fn add_post_processor(tokenizer: &mut Tokenizer, v: &Vocabulary, texts: &[String], habit: bool) -> Result<(), String> {
+    let wanted = |flag: Option<bool>, habit: bool, id: Option<u32>, name: &str| match (flag, id) {
+        (Some(true), None) => Err(format!("add_{name}_token is set but there is no {name}_token_id")),
+        (flag, id) => Ok(id.filter(|_| flag.unwrap_or(habit))),
+    };
+    let bos = wanted(v.add_bos, habit, v.bos, "bos")?;
+    let eos = wanted(v.add_eos, false, v.eos, "eos")?;
+    if bos.is_none() && eos.is_none() {
+        return Ok(());
+    }
+    let special = |id: &u32| json!({"SpecialToken": {"id": texts[*id as usize], "type_id": 0}});
+    let mut single: Vec<Value> = bos.iter().map(special).collect();
+    single.push(json!({"Sequence": {"id": "A", "type_id": 0}}));
+    single.extend(eos.iter().map(special));
+    let mut table = serde_json::Map::new();
+    for id in bos.iter().chain(eos.iter()) {
+        let text = &texts[*id as usize];
+        table.insert(text.clone(), json!({"id": text, "ids": [id], "tokens": [text]}));
+    }
+    let pair = [json!({"Sequence": {"id": "A", "type_id": 0}}), json!({"Sequence": {"id": "B", "type_id": 1}})];
+    let processor =
+        json!({"type": "TemplateProcessing", "single": single, "pair": pair, "special_tokens": table});
+    tokenizer.with_post_processor(Some(part::<PostProcessorWrapper>(processor)?));
+    Ok(())
+}
+
+fn set_normalizer(tokenizer: &mut Tokenizer, normalizer: Value) -> Result<(), String> {
+    let normalizer = part::<NormalizerWrapper>(normalizer)?;
+    tokenizer.with_normalizer(Some(normalizer)).map(|_| ()).map_err(|e| e.to_string())
+}
+
+fn part<T: serde::de::DeserializeOwned>(value: Value) -> Result<T, String> {
+    serde_json::from_value(value).map_err(|e| e.to_string())
+}
