@@ -117,14 +117,14 @@ def collect(program: dict, verdict: tuple[str, str], outcome: Outcome) -> None:
     elif status in ("disabled", "notrun") and not reported:
         outcome.failed.append((program["name"], "was not built"))
     elif status != "run" and len(outcome.failed) == failed_before:
-        tail = "\n".join(output.strip().splitlines()[-15:])
+        tail = "\n".join(output.strip().splitlines()[-40:])
         outcome.failed.append((program["name"], tail or "crashed or ran out of time"))
 
 
 def print_summary(outcomes: dict[str, Outcome], prepared_s: float) -> None:
     for ring, outcome in outcomes.items():
         for name, message in outcome.failed:
-            print(f"\nFAILED [{ring}] {name}\n" + "\n".join("    " + line for line in message.splitlines()[:15]))
+            print(f"\nFAILED [{ring}] {name}\n" + "\n".join("    " + line for line in message.splitlines()[:40]))
     reasons = collections.Counter(reason for o in outcomes.values() for _, reason in o.skipped)
     if reasons:
         print("\nskipped:")
