@@ -23,8 +23,8 @@ struct EchoScript {
   std::chrono::milliseconds start_delay{0};  // before the first token, as a prefill would take
   std::optional<int32_t> fail_at = {};       // the sequence ends here with `error`
   Error error{ErrorCode::internal, "[echo] scripted failure", {}};
-  std::optional<int32_t>
-      throw_at = {};  // the step throws here: all of its sequences fail with `internal`
+  std::optional<int32_t> throw_at =
+      {};  // the step throws here: all of its sequences fail with `internal`
   std::optional<int32_t> hang_at = {};  // the step hangs here for `hang`, or until stop()
   std::chrono::milliseconds hang{0};
 };

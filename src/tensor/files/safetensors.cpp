@@ -232,9 +232,9 @@ Result<std::vector<FileTensor>> parse_safetensors(std::span<const std::byte> fil
   }
   std::memcpy(&header_bytes, file.data(), sizeof header_bytes);
   if (header_bytes > kHeaderBytesMax || header_bytes > file.size() - sizeof header_bytes) {
-    return invalid(
-        fmt::format("[safetensors] expected a header of at most {} bytes, got a length of {}",
-                    std::min<uint64_t>(kHeaderBytesMax, file.size() - sizeof header_bytes), header_bytes));
+    return invalid(fmt::format(
+        "[safetensors] expected a header of at most {} bytes, got a length of {}",
+        std::min<uint64_t>(kHeaderBytesMax, file.size() - sizeof header_bytes), header_bytes));
   }
   const std::string_view text(reinterpret_cast<const char*>(file.data()) + sizeof header_bytes,
                               header_bytes);
