@@ -49,18 +49,37 @@ Resident resident() {
   return {shared * page, (total - shared) * page};
 }
 
-class RealFiles : public ::testing::TestWithParam<RealFile> {
- protected:
-  std::filesystem::path path() const { return cache_folder() / GetParam().name; }
-  void SetUp() override {
-    if (!std::filesystem::exists(path())) {
-      GTEST_SKIP() << path().string() << " is not there";
+// The file in the cache or in one of its folders.
+std::filesystem::path find_file(const std::string& name) {
+  std::error_code error;
+  const std::filesystem::path cache = cache_folder();
+  if (std::filesystem::exists(cache / name, error)) {
+    return cache / name;
+  }
+  for (std::filesystem::directory_iterator it(cache, error), end; !error && it != end;
+       it.increment(error)) {
+    std::error_code ignored;
+    if (std::filesystem::exists(it->path() / name, ignored)) {
+      return it->path() / name;
     }
   }
+  return {};
+}
+
+class RealFiles : public ::testing::TestWithParam<RealFile> {
+ protected:
+  void SetUp() override {
+    path_ = find_file(GetParam().name);
+    if (path_.empty()) {
+      GTEST_SKIP() << GetParam().name << " is not in " << cache_folder().string();
+    }
+  }
+
+  std::filesystem::path path_;
 };
 
 TEST_P(RealFiles, ConfigAndEndOfTurnIdsAreRead) {
-  const auto checkpoint = tensor::Checkpoint::open(path());
+  const auto checkpoint = tensor::Checkpoint::open(path_);
   ASSERT_TRUE(checkpoint) << checkpoint.error().message;
   const tensor::HfConfig config(*checkpoint);
   EXPECT_EQ(config.model_type(), GetParam().architecture);
@@ -72,7 +91,7 @@ TEST_P(RealFiles, ConfigAndEndOfTurnIdsAreRead) {
 
 TEST_P(RealFiles, EveryTensorLoadsAndTheFilesPagesDoNotStay) {
   const Resident before = resident();
-  const auto checkpoint = tensor::Checkpoint::open(path());
+  const auto checkpoint = tensor::Checkpoint::open(path_);
   ASSERT_TRUE(checkpoint) << checkpoint.error().message;
   const Resident opened = resident();
   const tensor::Weights w(*checkpoint, {}, mx::float32);
@@ -99,7 +118,7 @@ TEST_P(RealFiles, EveryTensorLoadsAndTheFilesPagesDoNotStay) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Cache, RealFiles, ::testing::ValuesIn(kFiles),
-                         [](const auto& info) { return info.param.architecture; });
+                         [](const auto& param) { return param.param.architecture; });
 
 }  // namespace
 }  // namespace pome
