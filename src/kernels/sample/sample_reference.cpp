@@ -40,7 +40,8 @@ mx::array sample(const mx::array& raw, const SampleRows& rows) {
   const mx::array logits = clean(raw);
   const auto column = [](const mx::array& a) { return mx::expand_dims(a, 1); };
   const mx::array greedy = column(rows.temperature) <= mx::array(0.0f);
-  const mx::array scaled = logits / mx::where(greedy, mx::array(1.0f), column(rows.temperature));
+  const mx::array scaled = (logits - mx::max(logits, 1, true)) /
+                           mx::where(greedy, mx::array(1.0f), column(rows.temperature));
   // Ranks from the best down; argsort is stable, so equals keep the order of their ids.
   const mx::array order = mx::argsort(-scaled, 1);
   const mx::array sorted = mx::take_along_axis(scaled, order, 1);
