@@ -7,7 +7,7 @@ answer for the prompt's first n tokens; save_golden() checks that the reference 
 Weights are rounded to values that bfloat16 and float16 both hold, so the safetensors (float32) and the GGUF (float16)
 of a golden are the same model.
 
-Needs: torch, transformers, safetensors, gguf, numpy.  Run: python tools/make_golden/llm_<family>.py
+Needs: torch, transformers, safetensors, gguf, numpy.  Run: python tools/make_golden/make_llm_<family>.py
 """
 
 import json

@@ -84,7 +84,7 @@ def quantized_folder():
         "qwen3_mlx",
         model,
         seed,
-        "llm_qwen3.py",
+        "make_llm_qwen3.py",
         "MLX affine 4-bit with 8-bit and dense overrides, untied head; "
         "expect is the reference on the dequantized weights",
         edit_config=lambda config: config.update(quantization=setting),
@@ -100,7 +100,7 @@ def main():
         "qwen3",
         model,
         SEED,
-        "llm_qwen3.py",
+        "make_llm_qwen3.py",
         "3 heads of 24 on 1 in hidden 64, tied head; model.gguf is the same in float16",
     )
     write_gguf(folder / "model.gguf", model)

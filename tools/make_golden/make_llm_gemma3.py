@@ -60,7 +60,7 @@ def main():
         "gemma3",
         model,
         SEED,
-        "llm_gemma3.py",
+        "make_llm_gemma3.py",
         "3 layers of which the second is global, window 11, 3 heads of 24 on 1, linear rope scaling on the global layer; "
         "model.gguf is the same in float16",
     )

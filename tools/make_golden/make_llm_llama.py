@@ -72,7 +72,7 @@ def main():
         "llama",
         model,
         SEED,
-        "llm_llama.py",
+        "make_llm_llama.py",
         "untied head, 3 heads on 1, llama3 rope scaling; model.gguf is the same in float16",
     )
     write_gguf(folder / "model.gguf", model)
@@ -103,7 +103,7 @@ def main():
         "llama_blocks",
         model,
         seed,
-        "llm_llama.py",
+        "make_llm_llama.py",
         "a GGUF that mixes Q4_0, Q4_1, Q5_0, Q5_1 and Q8_0; expect is the reference on the dequantized weights",
     )
     (folder / "model.gguf").write_bytes(blocks)

@@ -57,7 +57,7 @@ def main():
         "qwen2",
         model,
         SEED,
-        "llm_qwen2.py",
+        "make_llm_qwen2.py",
         "biases on q, k, v, tied head, 9 heads on 3 of 8, YaRN in the older config keys, two shards; "
         "model.gguf is the same in float16",
         shard_size="120KB",
