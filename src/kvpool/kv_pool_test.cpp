@@ -2,6 +2,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "kernels/backend.h"
+#include "kvpool/page_memory.h"
 
 namespace pome::kvpool {
 namespace {
@@ -15,6 +21,14 @@ kvcache::CacheSpec two_groups(int32_t kv_heads, int32_t head_dim) {
   full.head_dim = window.head_dim = head_dim;
   spec.groups = {full, window};
   return spec;
+}
+
+int64_t resident_bytes() {
+  std::ifstream statm("/proc/self/statm");
+  int64_t size = 0;
+  int64_t resident = 0;
+  statm >> size >> resident;
+  return resident * sysconf(_SC_PAGESIZE);
 }
 
 mx::array ramp(const mx::Shape& shape, float start) {
@@ -68,6 +82,32 @@ TEST(KvPool, AttentionOfTheFirstTokenReturnsItsOwnValue) {
       pool.attention(2, ramp({1, 3, 8}, -1.0f), rows, {.scale = 0.5f, .window = 8});
   const mx::array expected = mx::broadcast_to(v, {1, 3, 8});
   EXPECT_TRUE(mx::allclose(out, expected).item<bool>());
+}
+
+TEST(KvPool, KeepsTheSameMemoryWhileAnEarlierStepIsInFlight) {
+  if (!kernels::own_cpu_kernels()) {
+    GTEST_SKIP() << "the plain path copies while a step is in flight";
+  }
+  KvPool pool(two_groups(1, 8), {.group_pages = {4, 4}});
+  const void* before = pool.k_pages(1).data<void>();
+  for (int32_t step = 0; step < 8; ++step) {
+    pool.append(1, ramp({1, 1, 8}, 1.0f), ramp({1, 1, 8}, 1.0f), mx::array({16 + step}, mx::int32));
+    mx::async_eval(pool.handles());
+  }
+  mx::eval(pool.handles());
+  EXPECT_EQ(pool.k_pages(1).data<void>(), before);
+}
+
+TEST(KvPool, CostsMemoryOnlyForThePagesThatWereWritten) {
+  if (!PageMemory::commits_as_used()) {
+    GTEST_SKIP() << "this back end fills pools with zeros";
+  }
+  const int64_t before = resident_bytes();
+  KvPool pool(two_groups(8, 128), {.group_pages = {4096, 4096}});
+  EXPECT_GT(pool.bytes_reserved(), int64_t{768} << 20);
+  pool.append(1, ramp({1, 8, 128}, 1.0f), ramp({1, 8, 128}, 1.0f), mx::array({16}, mx::int32));
+  mx::eval(pool.handles());
+  EXPECT_LT(resident_bytes() - before, int64_t{8} << 20);
 }
 
 }  // namespace
