@@ -134,6 +134,8 @@ EngineStats LlmEngine::stats() const {
     stats.ready = state_ == State::ready;
     if (state_ == State::ready) {
       stats.details["memory"] = plan_details(memory_plan_);
+      stats.details["mlx_active_bytes"] = mx::get_active_memory();
+      stats.details["mlx_cache_bytes"] = mx::get_cache_memory();
     }
   }
   stats.draining = draining_;
@@ -164,6 +166,9 @@ void LlmEngine::run() {
     std::unique_ptr<TokenLane> lane = load();
     if (lane) {
       serve(*lane);
+    }
+    while (!stopping_) {  // nothing was loaded: the error is there to be read
+      inbox_.pop_all(kUntilWoken);
     }
   }  // the model goes on the thread that built it
   std::vector<Event> rest;

@@ -11,6 +11,7 @@
 #include "engine/gather.h"
 #include "engine/job_check.h"
 #include "kernels/backend.h"
+#include "kvpool/page_memory.h"
 #include "scheduler/step_plan_json.h"
 
 namespace pome::engine {
@@ -63,7 +64,8 @@ MemoryDemand demand_of(const EngineOptions& options, const models::LanguageModel
           .context_model = model.context_tokens,
           .context_wished = options.context_length,
           .kv_tokens_wished = options.max_total_tokens,
-          .mlx_cache_bytes = options.mlx_cache_bytes};
+          .mlx_cache_bytes = options.mlx_cache_bytes,
+          .pool_committed = !kernels::own_cpu_kernels() || !kvpool::PageMemory::commits_as_used()};
 }
 
 FinishReason finish_reason(EndReason reason) {

@@ -248,6 +248,25 @@ TEST(EngineLimits, LargeRequestsWaitForPagesInsteadOfFailing) {
   expect_empty(*engine);
 }
 
+TEST(EngineLimits, MemoryAfterManyRequestsIsWhatItWasAfterAFew) {
+  const auto engine = started();
+  Listener listener(*engine);
+  const auto active_bytes = [&] {
+    return engine->stats().details.at("mlx_active_bytes").as_uint64();
+  };
+  uint64_t after_a_few = 0;
+  for (uint64_t id = 1; id <= 300; ++id) {
+    const auto tokens = static_cast<int32_t>(1 + id * 37 % 200);
+    ASSERT_TRUE(
+        engine->submit(job_of(id, std::vector<Token>(static_cast<size_t>(tokens), 1), 4)).ok());
+    listener.until_end(id);
+    if (id == 30) {
+      after_a_few = active_bytes();
+    }
+  }
+  EXPECT_LE(active_bytes(), after_a_few + after_a_few / 100);
+}
+
 TEST(EngineShutdown, DrainAnswersWhatWasAcceptedAndRefusesTheRest) {
   EngineOptions options = options_of();
   options.before_step = [](const scheduler::StepPlan&) {
@@ -279,6 +298,16 @@ TEST(EngineShutdown, StopEndsEverythingWithCancelledAndJoins) {
   }
   EXPECT_EQ(engine->submit(job_of(7, {1}, 1)).error().code, ErrorCode::unavailable);
   engine->stop();
+}
+
+TEST(EngineShutdown, AnEngineWithoutAModelWaitsForStopAndUsesNoCpu) {
+  LlmEngine engine(options_of(), []() -> Result<std::unique_ptr<models::LanguageModel>> {
+    return invalid("[load] no such file");
+  });
+  EXPECT_FALSE(engine.wait_until_ready(std::chrono::seconds(30)).ok());
+  const auto began = std::chrono::steady_clock::now();
+  EXPECT_TRUE(engine.wait_events(milliseconds(100)).empty());
+  EXPECT_GE(std::chrono::steady_clock::now() - began, milliseconds(90));
 }
 
 TEST(EngineShutdown, StopWhileLoadingJoins) {

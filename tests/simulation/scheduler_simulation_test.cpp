@@ -158,6 +158,10 @@ class Simulation {
 
   void check_plan(const StepPlan& plan, int32_t budget) {
     ASSERT_LE(plan.token_count(), budget);
+    size_t streams = 0;
+    for (const auto& [id, one] : expected_) {
+      streams += one.outputs.empty() ? 0 : 1;
+    }
     std::set<SequenceId> seen;
     std::set<SlotId> slots;
     std::vector<std::set<PageId>> pages;
@@ -179,6 +183,7 @@ class Simulation {
       ASSERT_EQ(row.outputs.empty(), one.position < prompt);
       check_pages(row, one.position, pages);
     }
+    ASSERT_EQ(decode_rows, streams) << "a running stream was left out of a step";
     for (size_t r = 0; r < decode_rows; ++r) {
       ASSERT_EQ(plan.rows[r].count, 1) << "decode rows come first";
     }

@@ -15,6 +15,8 @@ namespace {
 constexpr int64_t kFloatBytes = 4;
 // Below this no request is worth serving.
 constexpr int64_t kContextMin = 128;
+// A pool that is committed whole is no larger than this, unless one context or a flag needs more.
+constexpr int64_t kCommittedTokens = 16384;
 // Page ids and the slots made of them are 32-bit.
 constexpr int64_t kKvTokensMax = (int64_t{1} << 31) - (int64_t{1} << 16);
 
@@ -79,7 +81,8 @@ int64_t activation_bytes(const MemoryDemand& demand) {
 
 Result<MemoryPlan> plan_memory(const MemoryDemand& demand, const MemorySupply& supply) {
   const int64_t page_tokens = demand.cache.page_tokens;
-  const int64_t bytes_per_page = page_bytes(demand.cache);
+  const int64_t copies = demand.pool_committed ? 2 : 1;
+  const int64_t bytes_per_page = copies * page_bytes(demand.cache);
   CHECK(page_tokens >= 1 && bytes_per_page >= 1, "a cache has pages");
   CHECK(demand.context_model >= 1, "a model has a context");
   CHECK(supply.fraction_static > 0.0 && supply.fraction_static <= 1.0, "a part of the memory");
@@ -112,7 +115,12 @@ Result<MemoryPlan> plan_memory(const MemoryDemand& demand, const MemorySupply& s
     return does_not_fit(plan, std::max(wished, std::min(kContextMin, demand.context_model)));
   }
   // Every sequence at full length is the most that can ever be used.
-  const int64_t useful = round_up(wished, page_tokens) * demand.max_running_requests;
+  int64_t useful = round_up(wished, page_tokens) * demand.max_running_requests;
+  if (demand.pool_committed) {
+    useful = std::min(
+        useful,
+        round_up(std::max({wished, kCommittedTokens, demand.kv_tokens_wished}), page_tokens));
+  }
   int64_t tokens = std::min(useful, round_down(tokens_that_fit, page_tokens));
   if (demand.kv_tokens_wished > 0) {
     tokens = std::min(tokens, round_up(demand.kv_tokens_wished, page_tokens));
@@ -120,7 +128,8 @@ Result<MemoryPlan> plan_memory(const MemoryDemand& demand, const MemorySupply& s
   plan.kv_tokens_max = tokens;
   plan.context_tokens = std::min(wished, tokens);
   plan.pages_per_group = static_cast<int32_t>(tokens / page_tokens + 1);
-  plan.items.push_back({"KV pool", int64_t{plan.pages_per_group} * bytes_per_page});
+  plan.items.push_back({demand.pool_committed ? "KV pool x2" : "KV pool",
+                        int64_t{plan.pages_per_group} * bytes_per_page});
   return plan;
 }
 

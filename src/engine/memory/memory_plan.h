@@ -22,6 +22,8 @@ struct MemoryDemand {
   int64_t context_wished = 0;    // --context-length; 0: the model's, or what fits
   int64_t kv_tokens_wished = 0;  // --max-total-tokens; 0: choose
   int64_t mlx_cache_bytes = 0;
+  // Without own kernels the pool is committed whole, and an append may need room for a copy of it.
+  bool pool_committed = false;
 };
 
 // Where the bytes may come from.

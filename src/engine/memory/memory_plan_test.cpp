@@ -90,6 +90,21 @@ TEST(MemoryPlan, HonoursMaxTotalTokens) {
   EXPECT_EQ(plan->context_tokens, 304);
 }
 
+TEST(MemoryPlan, PaysTwiceForAPoolThatIsCommittedAndKeepsItSmall) {
+  MemoryDemand demand = demand_of(0);
+  demand.context_model = 8192;
+  demand.pool_committed = true;
+  const auto plan = plan_memory(demand, {.available_bytes = 9000 * kMiB, .fraction_static = 1.0});
+  ASSERT_TRUE(plan.ok());
+  EXPECT_EQ(plan->kv_tokens_max, 16384);
+  EXPECT_EQ(plan->items.back().bytes, 2 * (16384 / 16 + 1) * kMiB);
+  demand.kv_tokens_wished = 20000;
+  EXPECT_EQ(plan_memory(demand, {.available_bytes = 9000 * kMiB})->kv_tokens_max, 20000);
+  const auto tight = plan_memory(demand, {.available_bytes = 130 * kMiB, .fraction_static = 1.0});
+  ASSERT_TRUE(tight.ok());
+  EXPECT_EQ(tight->kv_tokens_max, 64 * 16);
+}
+
 TEST(MemoryPlan, RefusesAContextPastTheModels) {
   MemoryDemand demand = demand_of(0);
   demand.context_wished = 4096;
