@@ -183,6 +183,27 @@ TEST(QuantizedWeight, Float16KeepsTheScalesOfQ4_0Q4_1AndQ8_0Exactly) {
   }
 }
 
+TEST(QuantizedWeight, KTypesKeepTheirCodesOnAGpuAndOnlyTheirScalesAreRounded) {
+  const OwnKernels own(false);
+  for (const Encoding encoding : {Encoding::q4_k, Encoding::q5_k}) {
+    const TempFolder folder;
+    GgufBuilder builder;
+    const auto checkpoint = open(folder, add_golden(builder, encoding));
+    const auto load = [&](mx::Dtype dtype) {
+      return load_quantized(
+          {tensor::Weights(checkpoint, {}, dtype) / tensor::encoding_name(encoding)});
+    };
+    const AffineArrays exact = load(mx::float32).affine();
+    for (const mx::Dtype dtype : {mx::float16, mx::bfloat16}) {
+      const AffineArrays kept = load(dtype).affine();
+      EXPECT_TRUE(mx::array_equal(kept.weight, exact.weight).item<bool>());
+      EXPECT_EQ(kept.scales.dtype(), dtype);
+      EXPECT_EQ(values_of(kept.scales), values_of(mx::astype(exact.scales, dtype)));
+      EXPECT_EQ(values_of(kept.biases), values_of(mx::astype(exact.biases, dtype)));
+    }
+  }
+}
+
 TEST(QuantizedWeight, RowsComeInTheOrderThatTheMapNames) {
   const TempFolder folder;
   GgufBuilder builder;

@@ -64,11 +64,11 @@ bool is_inside(std::string_view name) {
          std::none_of(path.begin(), path.end(), [](const fs::path& part) { return part == ".."; });
 }
 
-std::vector<fs::path> gguf_files(const fs::path& folder) {
+std::vector<fs::path> files_with(const fs::path& folder, std::string_view extension) {
   std::vector<fs::path> found;
   std::error_code error;
   for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
-    if (it->path().extension() == ".gguf") {
+    if (it->path().extension() == extension) {
       found.push_back(it->path());
     }
   }
@@ -91,12 +91,13 @@ Result<Checkpoint> Checkpoint::open(const fs::path& path) {
     }
     return open_gguf(path);
   }
+  // Folders of GGUF files often keep the original model's config.json beside them.
+  const std::vector<fs::path> ggufs = files_with(path, ".gguf");
+  if (ggufs.size() == 1 && files_with(path, ".safetensors").empty()) {
+    return open_gguf(ggufs.front());
+  }
   if (fs::exists(path / "config.json", error)) {
     return open_folder(path);
-  }
-  const std::vector<fs::path> ggufs = gguf_files(path);
-  if (ggufs.size() == 1) {
-    return open_gguf(ggufs.front());
   }
   return invalid(
       fmt::format("[checkpoint] expected config.json or one *.gguf file in {}, found {} GGUF "

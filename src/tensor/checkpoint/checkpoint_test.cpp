@@ -77,6 +77,15 @@ TEST(Checkpoint, AGgufFileOpensByItselfAndFromItsFolder) {
   }
 }
 
+TEST(Checkpoint, SafetensorsComeBeforeAGgufFileOfTheSameFolder) {
+  const TempFolder folder;
+  folder.write("model.gguf", GgufBuilder().build());
+  folder.write("config.json", "{}");
+  EXPECT_EQ(Checkpoint::open(folder.path())->format(), CheckpointFormat::gguf);
+  folder.write("model.safetensors", safetensors_file(kOneByte, "x"));
+  EXPECT_EQ(Checkpoint::open(folder.path())->format(), CheckpointFormat::hf_folder);
+}
+
 TEST(Checkpoint, TheMappingOutlivesTheCheckpoint) {
   const TempFolder folder;
   folder.write("m.gguf", GgufBuilder().tensor("t", 0, {2}, "12345678").build());

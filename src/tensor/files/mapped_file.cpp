@@ -77,12 +77,6 @@ void MappedFile::drop(std::span<const std::byte> part) const {
   }
 }
 
-void MappedFile::prefetch(std::span<const std::byte> part) const {
-  if (const std::span<std::byte> pages = whole_pages(part); !pages.empty()) {
-    ::madvise(pages.data(), pages.size(), MADV_WILLNEED);
-  }
-}
-
 Result<std::optional<std::string>> read_file(const std::filesystem::path& path,
                                              uint64_t bytes_max) {
   std::error_code error;

@@ -27,8 +27,6 @@ class MappedFile {
   // Tells the kernel that these bytes were repacked, so that resident memory shrinks. Only whole
   // pages inside `part` go; reading them again is allowed and reads the file again. Any thread.
   void drop(std::span<const std::byte> part) const;
-  // Asks the kernel to read these bytes ahead, because they will be needed soon. Any thread.
-  void prefetch(std::span<const std::byte> part) const;
 
  private:
   MappedFile(std::filesystem::path path, std::span<const std::byte> bytes)
