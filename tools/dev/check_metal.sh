@@ -15,9 +15,12 @@ dev_check_metal() {
   metal_step "parity on tiny models" metal_rings parity
   metal_step "invariance" metal_rings invariance
   metal_step "a load over the budget is refused" metal_over_budget
+  shape=qwen3-0.6b
+  on_macos || shape=qwen3-tiny # a rehearsal shows that the steps run, not how fast
+  python3 tools/bench/make_shape.py $shape build/shapes/$shape
   for batch in 1 4; do
-    metal_step "Qwen3-0.6B shape, 60 in, 10 out, batch $batch" \
-      build/dev/bench/one_batch --shape qwen3-0.6b --prompt 60 --decode 10 --batch $batch
+    metal_step "$shape shape, 60 in, 10 out, batch $batch" \
+      build/dev/bench/one_batch --model build/shapes/$shape --prompt 60 --decode 10 --batch $batch
   done
   echo
   say "please paste the whole of $report into a report"
