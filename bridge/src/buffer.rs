@@ -41,6 +41,11 @@ pub struct PomeText {
 }
 
 impl PomeText {
+    /// A view for a callback; valid as long as `bytes` is.
+    pub fn of(bytes: &[u8]) -> Self {
+        PomeText { data: bytes.as_ptr(), bytes: bytes.len() }
+    }
+
     /// # Safety
     /// The caller keeps `data[0, bytes)` readable during the call.
     pub unsafe fn bytes<'a>(self) -> &'a [u8] {

@@ -3,6 +3,7 @@
 
 mod buffer;
 mod gguf;
+mod hub;
 mod pieces;
 mod python;
 mod splits;

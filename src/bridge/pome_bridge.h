@@ -128,6 +128,32 @@ void pome_template_free(PomeTemplate* compiled);
 int32_t pome_template_render(const PomeTemplate* compiled, PomeText context_json, int64_t now_s,
                              PomeBuffer* out, PomeBuffer* error);
 
+/* ---- downloads ------------------------------------------------------------------------- */
+
+enum {
+  POME_HTTP_STOPPED = 16, /* by a callback */
+  POME_HTTP_UNREACHABLE = 17,
+  POME_HTTP_TLS = 18,
+  POME_HTTP_TIMEOUT = 19,
+  POME_HTTP_BROKEN = 20
+};
+
+/* One HTTP exchange, blocking. `request_json`: {"method", "url", "headers": {}, "body", "ca_file",
+ * "proxy", "redirects", "connect_timeout_s", "read_timeout_s"}; only "url" is needed. `on_head`
+ * hears {"status", "url", "headers"} once, `on_body` the bytes as they come, both on this thread; a
+ * return other than 0 stops. Any status is an answer. Authorization is not sent to another host
+ * after a redirect. */
+int32_t pome_http_exchange(PomeText request_json, int32_t (*on_head)(void* context, PomeText head),
+                           int32_t (*on_body)(void* context, PomeText bytes), void* context,
+                           PomeBuffer* error);
+
+/* Writes the archive's one file that is `entry` or ends in "/entry" to `target`, at most
+ * `bytes_max` bytes, its CRC checked. `on_bytes` hears how many were written; a return other than 0
+ * stops. */
+int32_t pome_zip_extract(PomeText archive, PomeText entry, PomeText target, uint64_t bytes_max,
+                         int32_t (*on_bytes)(void* context, uint64_t bytes), void* context,
+                         PomeBuffer* error);
+
 #ifdef __cplusplus
 }
 #endif
