@@ -29,10 +29,10 @@ struct RopeScaling {
 
 struct RopeConfig {
   float theta = 10000.0f;  // the base
-  RopeScaling scaling;
+  RopeScaling scaling = {};
   // Divisors of the plain frequencies, D / 2 of them; takes the place of `scaling` where a file
   // gives them.
-  std::vector<float> frequency_divisors;
+  std::vector<float> frequency_divisors = {};
 };
 
 // The rotation of heads of `head_dim` elements, pairs (i, i + D / 2), frequencies worked out.

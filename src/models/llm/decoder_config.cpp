@@ -236,6 +236,18 @@ void refuse_feature(const HfConfig& config, std::string_view key) {
   }
 }
 
+void require_full_attention(const HfConfig& config) {
+  if (!config.has("layer_types")) {
+    return;
+  }
+  for (const std::string& type : config.get_strings("layer_types")) {
+    if (type != "full_attention") {
+      throw LoadError(fmt::format(
+          "[config] \"{}\" in layer_types is not supported; supported: full_attention", type));
+    }
+  }
+}
+
 kvcache::CacheSpec decoder_cache_spec(const DecoderConfig& config, int32_t page_tokens,
                                       int32_t element_bytes) {
   std::map<int32_t, std::vector<int32_t>> layers_by_window;  // 0 sorts first

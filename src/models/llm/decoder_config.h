@@ -49,6 +49,8 @@ void require_value(const tensor::HfConfig& config, std::string_view key,
 // Throws LoadError if the key is there and true, a number other than 0, or a list that is not
 // empty.
 void refuse_feature(const tensor::HfConfig& config, std::string_view key);
+// Throws LoadError if layer_types lists anything but full attention.
+void require_full_attention(const tensor::HfConfig& config);
 
 // One cache group for each window in use, the full one first.
 kvcache::CacheSpec decoder_cache_spec(const DecoderConfig& config, int32_t page_tokens,

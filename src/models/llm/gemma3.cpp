@@ -53,7 +53,7 @@ std::vector<int32_t> read_windows(const HfConfig& config, int32_t layers) {
   for (const std::string& type : config.get_strings("layer_types")) {
     if (type != "sliding_attention" && type != "full_attention") {
       throw LoadError(
-          fmt::format("[config] layer type \"{}\" is not supported; supported: "
+          fmt::format("[config] \"{}\" in layer_types is not supported; supported: "
                       "sliding_attention, full_attention",
                       type));
     }

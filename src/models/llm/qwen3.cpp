@@ -10,6 +10,7 @@ DecoderConfig read_config(const tensor::Checkpoint& checkpoint) {
   const tensor::HfConfig config = open_config(checkpoint);
   require_value(config, "hidden_act", {"silu"});
   refuse_feature(config, "use_sliding_window");
+  require_full_attention(config);
   DecoderConfig c = read_decoder_config(checkpoint, config, /*tied=*/false);
   c.attention.bias = c.attention.output_bias = config.get_bool_or("attention_bias", false);
   c.attention.rope = read_rope(config, 1e6f);
