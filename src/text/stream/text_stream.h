@@ -15,8 +15,8 @@
 namespace pome::text {
 
 struct StreamOptions {
-  std::vector<std::string> stops;  // none empty; Tokenizer-independent text
-  bool no_stop_trim = false;       // the matched stop string stays at the end of the text
+  std::vector<std::string> stops = {};  // none of them empty
+  bool no_stop_trim = false;            // the matched stop string stays at the end of the text
   bool skip_special = true;
   bool continues_text = false;  // DecodeOptions::continues_text
 };
