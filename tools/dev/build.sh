@@ -37,11 +37,6 @@ configure_options() {
   if on_macos; then
     echo "-DCMAKE_PREFIX_PATH=$(brew --prefix) -DOPENSSL_ROOT_DIR=$(brew --prefix openssl@3)"
   elif [ "$1" = fuzz ]; then
-    for compiler in "clang++-$clang_format_version" clang++; do
-      if have "$compiler"; then
-        echo "-DCMAKE_CXX_COMPILER=$compiler"
-        break
-      fi
-    done
+    ! compiler=$(fuzz_compiler) || echo "-DCMAKE_CXX_COMPILER=$compiler"
   fi
 }

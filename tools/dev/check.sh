@@ -17,8 +17,7 @@ dev_check() {
 
 check_format() {
   say "format: clang-format $clang_format_version and cargo fmt"
-  formatter=clang-format-$clang_format_version
-  have "$formatter" || formatter=clang-format
+  formatter=$(formatter)
   git_files '*.h' '*.cpp' | grep -v '^tools/macos/stubs/' | xargs "$formatter" --dry-run -Werror 2>build/format.log || {
     grep -o '^[^:]*:[0-9]*' build/format.log | sort -u | head -n 20 >&2
     die "these lines are not formatted: run '$formatter -i' on the files (build/format.log)"

@@ -19,6 +19,7 @@ ensure_setup() {
   if [ "${2:-}" = probe ] || [ ! -e "$setup_stamp" ]; then setup_packages "$level"; fi
   setup_wheels
   [ "$level" = program ] || setup_test_venv
+  [ "$level" != check ] || formatter >/dev/null || setup_formatter
   touch "$setup_stamp"
 }
 
@@ -60,6 +61,23 @@ setup_test_venv() {
   .venv-tests/bin/python -m pip install --quiet --disable-pip-version-check -r $requirements ||
     die "pip could not install $requirements: check the network and run again"
   touch "$stamp"
+}
+
+# formatter: prints a clang-format of the version that lays out as we do, if there is one.
+formatter() {
+  for name in "clang-format-${clang_format_version%%.*}" .venv-check/bin/clang-format clang-format; do
+    if have "$name" && "$name" --version | grep -q "version ${clang_format_version%%.*}\."; then
+      echo "$name"
+      return 0
+    fi
+  done
+  return 1
+}
+setup_formatter() {
+  say "clang-format $clang_format_version into .venv-check (2 MB)"
+  make_venv .venv-check
+  .venv-check/bin/python -m pip install --quiet --disable-pip-version-check "clang-format==$clang_format_version" ||
+    die "pip could not install clang-format $clang_format_version: check the network and run again"
 }
 
 # A virtual environment that an interruption left without pip is made anew.

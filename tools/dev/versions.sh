@@ -18,4 +18,4 @@ prometheus_min=1.0
 gtest_min=1.12
 glibc_min=2.35           # manylinux tag of mlx-cpu
 macos_min=14             # tag of mlx-metal
-clang_format_version=14  # other versions lay out differently
+clang_format_version=14.0.6 # other versions lay out differently; PyPI has it where the system has another

@@ -42,6 +42,12 @@ rust_packages() {
   if grep -q 'VERSION_ID="12"' /etc/os-release 2>/dev/null; then echo rustc-web cargo-web; else echo rustup; fi
 }
 
+# The run time of the sanitizers is only recommended by clang, and its name has the version.
+clang_packages() {
+  major=$(candidate clang | cut -d. -f1)
+  if [ -n "$major" ]; then echo "clang libclang-rt-$major-dev"; else echo clang-14 libclang-rt-14-dev; fi
+}
+
 packages_for() {
   for part in "$@"; do
     case $part in
@@ -62,8 +68,7 @@ packages_for() {
       highway) echo libhwy-dev ;;
       gtest) echo libgtest-dev libgmock-dev ;;
       rust) rust_packages ;;
-      clang_format) echo "clang-format-$clang_format_version" ;;
-      clang) echo "clang-$clang_format_version" "libclang-rt-$clang_format_version-dev" "llvm-$clang_format_version" ;;
+      clang) clang_packages ;;
       ccache) echo ccache ;;
     esac
   done | tr ' ' '\n' | awk 'NF && !seen[$0]++' | tr '\n' ' '

@@ -29,7 +29,6 @@ formulae_for() {
       highway) echo highway ;;
       gtest) echo googletest ;;
       rust) echo rust ;;
-      clang_format) echo "clang-format@$clang_format_version" ;;
       ccache) echo ccache ;;
     esac
   done | awk '!seen[$0]++' | tr '\n' ' '

@@ -19,7 +19,7 @@ missing_parts() {
   # The presets configure the tests too.
   parts="$parts gtest"
   [ "$1" = program ] || parts="$parts git"
-  [ "$1" != check ] || parts="$parts clang_format clang ccache"
+  [ "$1" != check ] || parts="$parts clang ccache"
   for part in $parts; do
     "probe_$part" >/dev/null 2>&1 || echo "$part"
   done
@@ -69,10 +69,22 @@ probe_gtest() { pkg_at_least gmock "$gtest_min"; }
 probe_rust() {
   have cargo && have rustc && version_ge "$(rustc --version | awk '{ print $2 }')" "$rust_min"
 }
-probe_clang_format() {
-  have "clang-format-$clang_format_version" || clang-format --version | grep -q "version $clang_format_version\."
+# libFuzzer and its run time; Apple's clang comes without them, so a Mac fuzzes with the plain driver.
+probe_clang() {
+  on_macos && return 0
+  fuzz_compiler >/dev/null &&
+    echo 'extern "C" int LLVMFuzzerTestOneInput(const char*, unsigned long) { return 0; }' |
+    "$(fuzz_compiler)" -fsanitize=fuzzer,address -x c++ - -o build/probe && rm -f build/probe
 }
-probe_clang() { on_macos || have "clang++-$clang_format_version" || have clang++; }
+fuzz_compiler() {
+  for number in '' -21 -20 -19 -18 -17 -16 -15 -14; do
+    if have "clang++$number"; then
+      echo "clang++$number"
+      return 0
+    fi
+  done
+  return 1
+}
 
 # The builds of ./dev check share most of their objects through it.
 probe_ccache() { have ccache; }
