@@ -47,3 +47,8 @@ if(POME_BUILD_TESTS)
   # GoogleTest >= 1.12 (BSD-3): the test runner of every C++ ring.
   find_package(GTest REQUIRED)
 endif()
+
+# Google Benchmark >= 1.7 (Apache-2.0): the kernel micro-benchmarks, built only where it is installed. Wrapped by bench.
+if(POME_WITH_MLX)
+  find_package(benchmark QUIET)
+endif()

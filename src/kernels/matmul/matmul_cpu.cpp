@@ -53,8 +53,10 @@ HWY_INLINE void dot_tile(const float* const* x, const T* const* w, int64_t colum
   }
   if (c < columns) {
     const auto left = static_cast<size_t>(columns - c);
+    POME_UNROLL
     for (int j = 0; j < kW; ++j) {
       const FloatVec weights = load_as_float_tail(d, w[j] + c, left);
+      POME_UNROLL
       for (int i = 0; i < kX; ++i) {
         totals[i][j] = hn::MulAdd(load_tail(d, x[i] + c, left), weights, totals[i][j]);
       }

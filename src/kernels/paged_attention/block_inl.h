@@ -79,8 +79,10 @@ HWY_INLINE void score_block(const float* const* q, const KeyBlock<T>& block, Spa
       }
     }
     if (c < dim) {
+      POME_UNROLL
       for (int j = 0; j < 4; ++j) {
         const FloatVec keys = load_as_float_tail(d, rows[j] + c, static_cast<size_t>(dim - c));
+        POME_UNROLL
         for (int i = 0; i < kQ; ++i) {
           sums[i][j] = hn::MulAdd(hn::LoadU(d, q[i] + c), keys, sums[i][j]);
         }

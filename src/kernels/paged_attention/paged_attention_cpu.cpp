@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <type_traits>
 #include <vector>
 
 #include "kernels/counters.h"
@@ -28,10 +29,15 @@ void append_tokens(const PageMemory& pages, const float* values, const int32_t* 
   }
 }
 
+// Jobs of more queries than this turn a block's halves into floats once.
+inline constexpr int kStagedQueries = 2 * kQueriesTogether;
+
 // The queries of one job, scaled and padded, and their states.
 struct JobScratch {
   HWY_ALIGN float q[kJobQueries][kHeadDimMax + 16];
   HWY_ALIGN float scores[kQueriesTogether][kKeyBlock];
+  HWY_ALIGN float k[kKeyBlock * kHeadDimMax];
+  HWY_ALIGN float v[kKeyBlock * kHeadDimMax];
   SoftmaxState block[kQueriesTogether];
   SoftmaxState split[kJobQueries];
   SoftmaxState whole[kJobQueries];
@@ -42,14 +48,23 @@ JobScratch& scratch() {
   return *scratch;
 }
 
+// to[c] = from[c] · factor for c < dim; zeros up to the next whole vector.
+HWY_INLINE void scale_into(const float* from, int dim, float factor, float* to) {
+  const FloatTag d;
+  const auto lanes = static_cast<int>(hn::Lanes(d));
+  int c = 0;
+  for (; c + lanes <= dim; c += lanes) {
+    hn::StoreU(hn::Mul(hn::LoadU(d, from + c), hn::Set(d, factor)), d, to + c);
+  }
+  if (c < dim) {
+    const auto tail = load_tail(d, from + c, static_cast<size_t>(dim - c));
+    hn::StoreU(hn::Mul(tail, hn::Set(d, factor)), d, to + c);
+  }
+}
+
 void load_queries(const PagedAttention& a, const AttentionJob& job, JobScratch& s) {
-  const auto dim = static_cast<size_t>(a.k.dim);
   for (int i = 0; i < job.count(); ++i) {
-    const float* from = a.q + job.query_index(a, i) * a.k.dim;
-    std::fill(s.q[i] + dim, s.q[i] + dim + 16, 0.0f);
-    for (size_t c = 0; c < dim; ++c) {
-      s.q[i][c] = from[c] * a.scale;
-    }
+    scale_into(a.q + job.query_index(a, i) * a.k.dim, static_cast<int>(a.k.dim), a.scale, s.q[i]);
   }
 }
 
@@ -67,6 +82,33 @@ void load_block(const PagedAttention& a, const AttentionJob& job, int64_t first,
     const int64_t slot = known * a.k.page_tokens + position % a.k.page_tokens;
     block.k[i] = k + (slot * a.k.heads + job.kv_head) * a.k.dim;
     block.v[i] = v + (slot * a.v.heads + job.kv_head) * a.v.dim;
+  }
+}
+
+// The block's keys and values as floats in the scratch, for jobs whose queries read them several
+// times.
+template <typename T>
+void stage_block(const KeyBlock<T>& block, Span span, int dim, JobScratch& s,
+                 KeyBlock<float>& staged) {
+  const FloatTag d;
+  const auto lanes = static_cast<int>(hn::Lanes(d));
+  const auto copy = [&](const T* from, float* to) {
+    int c = 0;
+    for (; c + lanes <= dim; c += lanes) {
+      hn::StoreU(load_as_float(d, from + c), d, to + c);
+    }
+    if (c < dim) {
+      const auto left = static_cast<size_t>(dim - c);
+      store_tail(d, load_as_float_tail(d, from + c, left), to + c, left);
+    }
+  };
+  for (int i = span.begin; i < span.end; ++i) {
+    float* k = s.k + i * dim;
+    float* v = s.v + i * dim;
+    copy(block.k[i], k);
+    copy(block.v[i], v);
+    staged.k[i] = k;
+    staged.v[i] = v;
   }
 }
 
@@ -112,22 +154,9 @@ HWY_NOINLINE void attend_together(const PagedAttention& a, const KeyBlock<T>& bl
   }
 }
 
-// One block of keys joins the split states of the job's queries.
 template <typename T>
-void attend_block(const PagedAttention& a, const AttentionJob& job, int64_t first_key,
-                  JobScratch& s) {
-  Span spans[kJobQueries];
-  for (int i = 0; i < job.count(); ++i) {
-    const KeyRange seen = job.seen(a, i);
-    spans[i].begin = static_cast<int>(std::clamp<int64_t>(seen.begin - first_key, 0, kKeyBlock));
-    spans[i].end = static_cast<int>(std::clamp<int64_t>(seen.end - first_key, 0, kKeyBlock));
-  }
-  const Span all = union_of(spans, job.count());
-  if (all.empty()) {
-    return;
-  }
-  KeyBlock<T> block;
-  load_block(a, job, first_key, all, block);
+void attend_queries(const PagedAttention& a, const AttentionJob& job, const KeyBlock<T>& block,
+                    const Span* spans, JobScratch& s) {
   for (int i = 0; i < job.count(); i += kQueriesTogether) {
     switch (std::min(kQueriesTogether, job.count() - i)) {
       case 4:
@@ -145,16 +174,43 @@ void attend_block(const PagedAttention& a, const AttentionJob& job, int64_t firs
   }
 }
 
+// One block of keys joins the split states of the job's queries.
+template <typename T>
+void attend_block(const PagedAttention& a, const AttentionJob& job, int64_t first_key,
+                  JobScratch& s) {
+  Span spans[kJobQueries];
+  for (int i = 0; i < job.count(); ++i) {
+    const KeyRange seen = job.seen(a, i);
+    spans[i].begin = static_cast<int>(std::clamp<int64_t>(seen.begin - first_key, 0, kKeyBlock));
+    spans[i].end = static_cast<int>(std::clamp<int64_t>(seen.end - first_key, 0, kKeyBlock));
+  }
+  const Span all = union_of(spans, job.count());
+  if (all.empty()) {
+    return;
+  }
+  KeyBlock<T> block;
+  load_block(a, job, first_key, all, block);
+  if constexpr (!std::is_same_v<T, float>) {
+    if (job.count() > kStagedQueries) {
+      KeyBlock<float> staged;
+      stage_block(block, all, static_cast<int>(a.k.dim), s, staged);
+      return attend_queries(a, job, staged, spans, s);
+    }
+  }
+  attend_queries(a, job, block, spans, s);
+}
+
+// Zeros up to the next whole vector, which merging reads.
 void reset(SoftmaxState& state, int64_t dim) {
   state.largest = -std::numeric_limits<float>::infinity();
   state.total = 0.0f;
-  std::fill(state.values, state.values + dim, 0.0f);
+  std::fill(state.values, state.values + (dim + 15) / 16 * 16, 0.0f);
 }
 
 // The split's keys, block by block, into the job's split states.
 void attend_split(const PagedAttention& a, const AttentionJob& job, int64_t split, JobScratch& s) {
   for (int i = 0; i < job.count(); ++i) {
-    reset(s.split[i], kHeadDimMax);
+    reset(s.split[i], a.k.dim);
   }
   for (int64_t key = split * kSplitKeys; key < (split + 1) * kSplitKeys; key += kKeyBlock) {
     switch (a.k.type) {
@@ -173,7 +229,6 @@ void attend_split(const PagedAttention& a, const AttentionJob& job, int64_t spli
 
 // The sink joins the sum, and the weighted values become the output.
 void finish(const PagedAttention& a, int64_t query, SoftmaxState& state) {
-  float* out = a.out + query * a.k.dim;
   float factor = 1.0f;
   if (a.sinks != nullptr) {
     const float sink = a.sinks[query % a.q_heads];
@@ -182,8 +237,13 @@ void finish(const PagedAttention& a, int64_t query, SoftmaxState& state) {
     state.total = state.total * factor + exp_of(sink - largest);
   }
   const float share = state.total > 0.0f ? factor / state.total : 0.0f;
-  for (int64_t c = 0; c < a.k.dim; ++c) {
-    out[c] = state.values[c] * share;
+  const auto dim = static_cast<int>(a.k.dim);
+  if (dim % static_cast<int>(hn::Lanes(FloatTag())) == 0) {
+    scale_into(state.values, dim, share, a.out + query * a.k.dim);
+    return;
+  }
+  for (int c = 0; c < dim; ++c) {
+    a.out[query * a.k.dim + c] = state.values[c] * share;
   }
 }
 
@@ -192,7 +252,7 @@ void run_whole_job(const PagedAttention& a, const AttentionJob& job) {
   load_queries(a, job, s);
   const auto dim = static_cast<int>(a.k.dim);
   for (int i = 0; i < job.count(); ++i) {
-    reset(s.whole[i], kHeadDimMax);
+    reset(s.whole[i], a.k.dim);
   }
   const KeyRange keys = job.seen_by_all(a);
   for (int64_t split = keys.begin / kSplitKeys; split * kSplitKeys < keys.end; ++split) {
@@ -227,8 +287,8 @@ void merge_splits(const PagedAttention& a, int64_t query, const float* partial, 
   const auto dim = static_cast<int>(a.k.dim);
   SoftmaxState whole;
   SoftmaxState next;
-  reset(whole, kHeadDimMax);
-  reset(next, kHeadDimMax);
+  reset(whole, a.k.dim);
+  reset(next, a.k.dim);
   for (int64_t split = 0; split < splits; ++split) {
     const float* from = partial + split * stride;
     next.largest = from[0];

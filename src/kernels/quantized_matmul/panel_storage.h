@@ -2,8 +2,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
-#include <span>
+
+#include "kernels/quantized_matmul/panel_memory.h"
 
 // The layout behind QuantizedPanels; for the files of this folder.
 namespace pome::kernels {
@@ -11,11 +11,6 @@ namespace pome::kernels {
 inline constexpr int64_t kPanelRows = 16;
 // Columns that share one activation scale; padded columns are a multiple of it.
 inline constexpr int64_t kActivationGroup = 32;
-
-// Freed memory of a packed matrix; 64-byte aligned.
-struct AlignedFree {
-  void operator()(uint8_t* bytes) const;
-};
 
 // Panel p holds output rows 16 p … 16 p + 15 (rows past the last are zero) as three runs:
 // - codes: blocks of 64 bytes, four bytes (columns 4 j … 4 j + 3) a row. 8 bits: one block a quad
@@ -36,7 +31,7 @@ struct PanelStorage {
   int64_t panel_bytes = 0;
   int64_t scales_offset = 0;  // in a panel, bytes
   int64_t biases_offset = 0;
-  std::unique_ptr<uint8_t[], AlignedFree> data;
+  PanelMemory memory;
 
   int64_t panels() const { return (rows + kPanelRows - 1) / kPanelRows; }
   int64_t groups() const {
@@ -44,7 +39,8 @@ struct PanelStorage {
   }
   int64_t bytes() const { return panels() * panel_bytes; }
   int32_t zero_point() const { return bits == 4 ? 8 : 128; }
-  const uint8_t* panel(int64_t p) const { return data.get() + p * panel_bytes; }
+  const uint8_t* panel(int64_t p) const { return memory.bytes() + p * panel_bytes; }
+  uint8_t* panel(int64_t p) { return memory.bytes() + p * panel_bytes; }
 
   // Lays out the runs for the sizes above and allocates them.
   void allocate();

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "kernels/counters.h"
-#include "kernels/quantized_matmul/quantized_input.h"
+#include "kernels/quantized_matmul/dot/quantized_input.h"
 #include "kernels/thread_pool.h"
 
 #include "kernels/highway_targets.h"
@@ -15,7 +15,7 @@
 #include <hwy/highway.h>
 
 #include "kernels/activation/activation_inl.h"
-#include "kernels/quantized_matmul/dot_inl.h"
+#include "kernels/quantized_matmul/dot/dot_inl.h"
 #include "kernels/simd_inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -178,17 +178,22 @@ void product_panels(const QuantizedProduct& p, bool dot_product, const GroupInpu
   const int64_t groups = p.w->padded_columns / kActivationGroup;
   HWY_ALIGN float tile[8][kPanelRows];
   HWY_ALIGN float up[8][kPanelRows];
-  for (int64_t panel = begin; panel < end; ++panel) {
+  // A tile's inputs stay in the first-level cache while a few panels pass by.
+  const int64_t together = std::clamp<int64_t>((24 << 10) / p.w->panel_bytes, 1, 8);
+  for (int64_t first_panel = begin; first_panel < end; first_panel += together) {
+    const int64_t last_panel = std::min(first_panel + together, end);
     for (int64_t r = 0; r < rows;) {
       const int64_t left = rows - r;
       const int size = left >= rows_max ? 3 : (left >= 4 ? 2 : (left >= 2 ? 1 : 0));
       const int count = static_cast<int>(size == 3 ? rows_max : int64_t{1} << size);
       const GroupInput* in = x + r * groups;
-      functions.by_rows[size](*p.w, p.w->panel(panel), in, groups, tile);
-      if (p.gated) {
-        functions.by_rows[size](*p.w, p.w->panel(panel + p.w->panels() / 2), in, groups, up);
+      for (int64_t panel = first_panel; panel < last_panel; ++panel) {
+        functions.by_rows[size](*p.w, p.w->panel(panel), in, groups, tile);
+        if (p.gated) {
+          functions.by_rows[size](*p.w, p.w->panel(panel + p.w->panels() / 2), in, groups, up);
+        }
+        store_tile(p, panel, first + r, count, tile, up);
       }
-      store_tile(p, panel, first + r, count, tile, up);
       r += count;
     }
   }
@@ -254,7 +259,7 @@ int64_t rows_of_block(int64_t groups) {
 // tile of rows.
 int64_t panels_of_range(const PanelStorage& w, int64_t rows) {
   constexpr int64_t kBytes = 16 << 10;
-  return std::max<int64_t>(1, kBytes / (w.panel_bytes * ((rows + 7) / 8)));
+  return std::max<int64_t>(rows < 8 ? 1 : 4, kBytes / (w.panel_bytes * ((rows + 7) / 8)));
 }
 
 }  // namespace

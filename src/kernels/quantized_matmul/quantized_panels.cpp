@@ -131,7 +131,7 @@ void pack_all(const PanelSource& source, PanelStorage& s, Refuted& refuted) {
     PanelRowsBuffer rows(s);
     for (int64_t p = begin; p < end && !refuted.half_scales && !refuted.zero_point; ++p) {
       rows.fill(source, s, p);
-      uint8_t* panel = s.data.get() + p * s.panel_bytes;
+      uint8_t* panel = s.panel(p);
       pack_codes(rows, s, panel);
       pack_factors(rows.scales, s, panel + s.scales_offset, refuted);
       if (s.stored_biases) {
@@ -176,10 +176,6 @@ float float_from_half(uint16_t half) {
   return (half & 0x8000) != 0 ? -magnitude : magnitude;
 }
 
-void AlignedFree::operator()(uint8_t* bytes) const {
-  std::free(bytes);
-}
-
 void PanelStorage::allocate() {
   const auto round_up = [](int64_t bytes) {
     return (bytes + kBlockBytes - 1) & ~(kBlockBytes - 1);
@@ -188,10 +184,7 @@ void PanelStorage::allocate() {
   scales_offset = padded_columns * kPanelRows * bits / 8;
   biases_offset = scales_offset + factors;
   panel_bytes = round_up(biases_offset + (stored_biases ? factors : 0));
-  data.reset(static_cast<uint8_t*>(std::aligned_alloc(kBlockBytes, static_cast<size_t>(bytes()))));
-  if (!data) {
-    throw std::bad_alloc();
-  }
+  memory = PanelMemory::allocate(bytes());
 }
 
 void unpack_row(const PanelStorage& s, int64_t row, float* out) {
