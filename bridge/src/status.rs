@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::sync::Once;
 
 use crate::buffer::PomeBuffer;
 
@@ -21,11 +22,15 @@ fn panic_text(panic: Box<dyn Any + Send>) -> String {
     }
 }
 
+static SILENCE: Once = Once::new();
+
 /// Runs `body`; writes its error, or the text of its panic, to `error` (which may be null).
 ///
 /// # Safety
 /// `error` is null or points to a PomeBuffer that owns nothing.
 pub unsafe fn guard(error: *mut PomeBuffer, body: impl FnOnce() -> Result<(), String>) -> i32 {
+    // A panic is reported by its code; the default hook would also print it to standard error.
+    SILENCE.call_once(|| std::panic::set_hook(Box::new(|_| {})));
     let (code, message) = match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(())) => return OK,
         Ok(Err(message)) => (REFUSED, message),
@@ -35,10 +40,4 @@ pub unsafe fn guard(error: *mut PomeBuffer, body: impl FnOnce() -> Result<(), St
         *error = PomeBuffer::from_vec(message.into_bytes());
     }
     code
-}
-
-/// Panics are reported through `guard`; the default hook would also print them to standard error.
-#[no_mangle]
-pub extern "C" fn pome_bridge_silence_panics() {
-    let _ = catch_unwind(|| std::panic::set_hook(Box::new(|_| {})));
 }

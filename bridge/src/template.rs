@@ -55,7 +55,7 @@ fn drop_generation_tags(source: &str) -> String {
     while let Some(at) = rest.find("{%") {
         out.push_str(&rest[..at]);
         rest = &rest[at..];
-        let Some(end) = rest.find("%}").map(|e| e + 2) else { break };
+        let Some(end) = rest[2..].find("%}").map(|e| e + 4) else { break };
         let tag = &rest[..end];
         let inner = tag[2..tag.len() - 2].trim_matches(['-', '+']);
         match inner.trim() {

@@ -40,10 +40,6 @@ typedef struct PomeSpan {
 void pome_buffer_free(PomeBuffer* buffer);
 void pome_tokens_free(PomeTokens* tokens);
 
-/* A caught panic is reported by its code; this stops the default report on standard error as well.
- */
-void pome_bridge_silence_panics(void);
-
 /* ---- tokenizers
  * ------------------------------------------------------------------------------------------- */
 

@@ -30,14 +30,14 @@ struct ChatTemplateSources {
 json::object special_token_texts(const Tokenizer& tokenizer, const json::object* tokenizer_config);
 
 struct ChatInput {
-  json::array messages;              // OpenAI's shape; content is a string, null, or parts
-  std::optional<json::array> tools;  // absent: `tools` is none in the template
-  json::object template_kwargs;      // chat_template_kwargs; win over everything but the messages
+  json::array messages;                   // OpenAI's shape; content is a string, null, or parts
+  std::optional<json::array> tools = {};  // absent: `tools` is none in the template
+  json::object template_kwargs = {};  // chat_template_kwargs; win over everything but the messages
   bool add_generation_prompt = true;
   bool continue_final_message =
       false;  // the last message is left open; excludes add_generation_prompt
-  std::optional<std::string>
-      template_name;  // of several named templates; absent: tool_use with tools, else default
+  std::optional<std::string> template_name =
+      {};  // of several named templates; absent: tool_use with tools, else default
 };
 
 struct RenderedPrompt {
