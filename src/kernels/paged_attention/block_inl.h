@@ -95,14 +95,31 @@ HWY_INLINE void score_block(const float* const* q, const KeyBlock<T>& block, Spa
   }
 }
 
+// What the query does not see becomes -inf.
+HWY_INLINE void mask_scores(float* scores, Span span) {
+  const FloatTag d;
+  const hn::RebindToSigned<FloatTag> di;
+  const auto lanes = static_cast<int>(hn::Lanes(d));
+  const auto lowest = hn::Set(d, -std::numeric_limits<float>::infinity());
+  for (int i = 0; i < kKeyBlock; i += lanes) {
+    if (i >= span.begin && i + lanes <= span.end) {
+      continue;
+    }
+    const auto key = hn::Iota(di, i);
+    const auto seen =
+        hn::And(hn::Gt(key, hn::Set(di, span.begin - 1)), hn::Lt(key, hn::Set(di, span.end)));
+    const auto score = hn::LoadU(d, scores + i);
+    hn::StoreU(hn::IfThenElse(hn::RebindMask(d, seen), score, lowest), d, scores + i);
+  }
+}
+
 // Scores of one query to weights e^(score - largest); what the query does not see gets 0. Gives the
 // largest score and the sum of the weights.
 HWY_INLINE void weigh_scores(float* scores, Span span, float softcap, SoftmaxState& state) {
   const FloatTag d;
   const auto lanes = static_cast<int>(hn::Lanes(d));
   const float lowest = -std::numeric_limits<float>::infinity();
-  std::fill(scores, scores + span.begin, lowest);
-  std::fill(scores + span.end, scores + kKeyBlock, lowest);
+  mask_scores(scores, span);
   auto largest = hn::Set(d, lowest);
   for (int i = 0; i < kKeyBlock; i += lanes) {
     auto score = hn::LoadU(d, scores + i);
@@ -190,24 +207,26 @@ HWY_INLINE void sum_values(const float (*weights)[kKeyBlock], const KeyBlock<T>&
   }
 }
 
+// e^x of one number: the same function, so the same bits, as on vectors.
 HWY_INLINE float exp_of(float x) {
-  const hn::CappedTag<float, 1> d;
+  const hn::CappedTag<float, 4> d;
   return hn::GetLane(fast_exp(d, hn::Set(d, x)));
 }
 
-// `into` becomes the state of both; `next` holds later keys.
+// `into` becomes the state of both; `next` holds later keys. One of the two weights is e^0.
 HWY_INLINE void merge_states(const SoftmaxState& next, int dim, SoftmaxState& into) {
   const FloatTag d;
-  const float largest = std::max(into.largest, next.largest);
-  const float keep = exp_of(into.largest - largest);
-  const float add = exp_of(next.largest - largest);
-  into.largest = largest;
+  const auto lanes = static_cast<int>(hn::Lanes(d));
+  const bool rises = next.largest > into.largest;
+  const float other = exp_of(rises ? into.largest - next.largest : next.largest - into.largest);
+  const float keep = rises ? other : 1.0f;
+  const float add = rises ? 1.0f : other;
+  into.largest = rises ? next.largest : into.largest;
   into.total = into.total * keep + next.total * add;
-  const auto keep_lanes = hn::Set(d, keep);
-  const auto add_lanes = hn::Set(d, add);
-  for (int c = 0; c < dim; c += static_cast<int>(hn::Lanes(d))) {
-    const auto kept = hn::Mul(hn::LoadU(d, into.values + c), keep_lanes);
-    hn::StoreU(hn::MulAdd(hn::LoadU(d, next.values + c), add_lanes, kept), d, into.values + c);
+  for (int c = 0; c < dim; c += lanes) {
+    const auto kept = hn::Mul(hn::LoadU(d, into.values + c), hn::Set(d, keep));
+    hn::StoreU(hn::MulAdd(hn::LoadU(d, next.values + c), hn::Set(d, add), kept), d,
+               into.values + c);
   }
 }
 
