@@ -1,6 +1,5 @@
 # ./dev check: everything that CI looks at; the tests come last.
 . tools/dev/test.sh
-. tools/dev/docs.sh
 
 dev_check() {
   check_started=$(seconds_now)
@@ -8,7 +7,6 @@ dev_check() {
   check_format
   check_commit_messages
   build_preset dev
-  docs_fresh
   check_pure
   check_macos
   say "checked in $(elapsed "$check_started"); now the tests"
