@@ -13,6 +13,7 @@
 #include "kernels/backend.h"
 #include "kernels/thread_pool.h"
 #include "models/llm/load_model.h"
+#include "random_checkpoint.h"
 #include "support/agreement.h"
 #include "support/test_sequences.h"
 
@@ -26,6 +27,7 @@ using Clock = std::chrono::steady_clock;
 
 struct Arguments {
   std::string model;
+  std::string shape;
   int32_t prompt = 128;
   int32_t decode = 64;
   int32_t batch = 1;
@@ -188,24 +190,36 @@ void print(const json::object& out, bool as_json) {
   }
 }
 
-int run(const Arguments& arguments) {
+int refuse(const Error& error) {
+  fmt::print(stderr, "{}\n", error.message);
+  return 1;
+}
+
+int run(Arguments arguments) {
   if (arguments.threads > 0) {
     kernels::set_thread_count(arguments.threads);
   }
   kernels::set_own_kernels_enabled(!arguments.plain);
+  std::unique_ptr<RandomCheckpoint> random;
+  if (!arguments.shape.empty()) {
+    Result<std::unique_ptr<RandomCheckpoint>> made = RandomCheckpoint::make(arguments.shape);
+    if (!made) {
+      return refuse(made.error());
+    }
+    random = std::move(*made);
+    arguments.model = random->folder().string();
+  }
   const Clock::time_point start = Clock::now();
   const Result<std::unique_ptr<models::LanguageModel>> model = models::load_model(arguments.model);
   if (!model) {
-    fmt::print(stderr, "{}\n", model.error().message);
-    return 1;
+    return refuse(model.error());
   }
   const double load_s = seconds_since(start);
   json::object out;
   if (arguments.kl) {
     const Result<json::object> found = agreement(**model, arguments);
     if (!found) {
-      fmt::print(stderr, "{}\n", found.error().message);
-      return 1;
+      return refuse(found.error());
     }
     out = *found;
   } else {
@@ -223,7 +237,10 @@ int run(const Arguments& arguments) {
 int main(int argc, char** argv) {
   pome::bench::Arguments arguments;
   CLI::App app("Prefill and decode of one model, timed without a server.");
-  app.add_option("--model", arguments.model, "An HF folder or a GGUF file")->required();
+  CLI::Option* model = app.add_option("--model", arguments.model, "An HF folder or a GGUF file");
+  app.add_option("--shape", arguments.shape, "Random bfloat16 weights of this shape instead")
+      ->check(CLI::IsMember(pome::bench::RandomCheckpoint::shapes()))
+      ->excludes(model);
   app.add_option("--prompt", arguments.prompt, "Tokens of each prompt")
       ->check(CLI::Range(1, 1 << 20));
   app.add_option("--decode", arguments.decode, "Decode steps")->check(CLI::Range(0, 1 << 20));
@@ -237,5 +254,8 @@ int main(int argc, char** argv) {
   app.add_flag("--nodes", arguments.nodes, "List the operations of a decode step");
   app.add_flag("--disable-own-kernels", arguments.plain, "Plain MLX operations");
   CLI11_PARSE(app, argc, argv);
+  if (arguments.model.empty() && arguments.shape.empty()) {
+    return app.exit(CLI::RequiredError("--model or --shape"));
+  }
   return pome::bench::run(arguments);
 }

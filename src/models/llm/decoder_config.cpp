@@ -13,7 +13,7 @@ namespace {
 using tensor::HfConfig;
 using tensor::LoadError;
 
-constexpr tensor::GgufName kRopeNames[] = {
+constexpr tensor::GgufName kGgufNames[] = {
     {"rope_scaling_type", "{arch}.rope.scaling.type"},
     {"rope_scaling_factor", "{arch}.rope.scaling.factor"},
     {"rope_scaling_attn_factor", "{arch}.rope.scaling.attn_factor"},
@@ -23,6 +23,10 @@ constexpr tensor::GgufName kRopeNames[] = {
     {"rope_dimension_count", "{arch}.rope.dimension_count"},
     {"value_length", "{arch}.attention.value_length"},
     {"expert_count", "{arch}.expert_count"},
+    {"sliding_window_pattern", "{arch}.attention.sliding_window_pattern"},
+    {"rope_local_base_freq", "{arch}.rope.freq_base_swa"},
+    {"final_logit_softcapping", "{arch}.final_logit_softcapping"},
+    {"attn_logit_softcapping", "{arch}.attn_logit_softcapping"},
 };
 
 layers::AttentionConfig read_attention(const HfConfig& config, int32_t hidden, float eps) {
@@ -61,6 +65,13 @@ void check_gguf_heads(const HfConfig& config, int32_t head_dim) {
   throw LoadError(fmt::format(
       "[config] rope scaling \"{}\" is not supported; supported: default, linear, llama3, yarn",
       type));
+}
+
+void require_layer_type(std::string_view type, std::initializer_list<std::string_view> supported) {
+  if (std::find(supported.begin(), supported.end(), type) == supported.end()) {
+    throw LoadError(fmt::format("[config] \"{}\" in layer_types is not supported; supported: {}",
+                                type, fmt::join(supported, ", ")));
+  }
 }
 
 layers::RopeScaling read_yarn(const HfConfig& p) {
@@ -161,14 +172,13 @@ std::string format_name(const tensor::Checkpoint& checkpoint) {
 
 }  // namespace
 
-HfConfig open_config(const tensor::Checkpoint& checkpoint, std::vector<tensor::GgufName> names) {
-  names.insert(names.end(), std::begin(kRopeNames), std::end(kRopeNames));
-  return HfConfig(checkpoint, std::move(names));
+HfConfig open_config(const tensor::Checkpoint& checkpoint) {
+  return HfConfig(checkpoint, {std::begin(kGgufNames), std::end(kGgufNames)});
 }
 
 DecoderConfig read_decoder_config(const tensor::Checkpoint& checkpoint, const HfConfig& config,
                                   bool tied) {
-  refuse_feature(config, "expert_count");
+  refuse_features(config, {"expert_count"});
   DecoderConfig c;
   c.hidden_size = config.get_int("hidden_size", {1, 1 << 20});
   c.intermediate_size = config.get_int("intermediate_size", {1, 1 << 22});
@@ -223,29 +233,45 @@ void require_value(const HfConfig& config, std::string_view key,
   }
 }
 
-void refuse_feature(const HfConfig& config, std::string_view key) {
-  const json::value* value = config.find(key);
-  if (value == nullptr) {
-    return;
-  }
-  const bool off = (value->is_bool() && !value->get_bool()) || as_double(*value) == 0.0 ||
-                   (value->is_array() && value->get_array().empty());
-  if (!off) {
-    throw LoadError(
-        fmt::format("[config] {} = {} is not supported", key, to_string(*value).substr(0, 60)));
+void refuse_features(const HfConfig& config, std::initializer_list<std::string_view> keys) {
+  for (std::string_view key : keys) {
+    const json::value* value = config.find(key);
+    const bool off = value == nullptr || (value->is_bool() && !value->get_bool()) ||
+                     as_double(*value) == 0.0 || (value->is_array() && value->get_array().empty());
+    if (!off) {
+      throw LoadError(
+          fmt::format("[config] {} = {} is not supported", key, to_string(*value).substr(0, 60)));
+    }
   }
 }
 
 void require_full_attention(const HfConfig& config) {
-  if (!config.has("layer_types")) {
-    return;
-  }
-  for (const std::string& type : config.get_strings("layer_types")) {
-    if (type != "full_attention") {
-      throw LoadError(fmt::format(
-          "[config] \"{}\" in layer_types is not supported; supported: full_attention", type));
+  if (config.has("layer_types")) {
+    for (const std::string& type : config.get_strings("layer_types")) {
+      require_layer_type(type, {"full_attention"});
     }
   }
+}
+
+std::vector<int32_t> read_windows(const HfConfig& config, int32_t layers, int32_t pattern) {
+  const int32_t window = config.get_int("sliding_window");
+  std::vector<int32_t> windows;
+  if (!config.has("layer_types")) {
+    pattern = config.get_int_or("sliding_window_pattern", pattern, {1, 4096});
+    for (int32_t layer = 0; layer < layers; ++layer) {
+      windows.push_back((layer + 1) % pattern == 0 ? 0 : window);
+    }
+    return windows;
+  }
+  for (const std::string& type : config.get_strings("layer_types")) {
+    require_layer_type(type, {"full_attention", "sliding_attention"});
+    windows.push_back(type == "sliding_attention" ? window : 0);
+  }
+  if (windows.size() != static_cast<size_t>(layers)) {
+    throw LoadError(fmt::format("[config] expected layer_types to list {} layers, got {}", layers,
+                                windows.size()));
+  }
+  return windows;
 }
 
 kvcache::CacheSpec decoder_cache_spec(const DecoderConfig& config, int32_t page_tokens,

@@ -27,10 +27,8 @@ struct DecoderConfig {
   std::vector<int32_t> windows;  // of each layer; 0: attends to everything
 };
 
-// Config and metadata keys of a checkpoint under config.json's names; GGUF names of the rope keys
-// included.
-tensor::HfConfig open_config(const tensor::Checkpoint& checkpoint,
-                             std::vector<tensor::GgufName> names = {});
+// Keys of config.json, or of GGUF metadata under config.json's names.
+tensor::HfConfig open_config(const tensor::Checkpoint& checkpoint);
 
 // Reads and checks the shared keys; every layer attends to everything. `tied` is what an HF config
 // without tie_word_embeddings means; a GGUF file ties when it has no head. Throws LoadError.
@@ -46,11 +44,13 @@ layers::RopeConfig read_rope_parameters(const tensor::HfConfig& parameters, floa
 // Throws LoadError unless the key is absent or has one of these values.
 void require_value(const tensor::HfConfig& config, std::string_view key,
                    std::initializer_list<std::string_view> supported);
-// Throws LoadError if the key is there and true, a number other than 0, or a list that is not
-// empty.
-void refuse_feature(const tensor::HfConfig& config, std::string_view key);
+// Throws LoadError if a key is there and true, a number other than 0, or a list that is not empty.
+void refuse_features(const tensor::HfConfig& config, std::initializer_list<std::string_view> keys);
 // Throws LoadError if layer_types lists anything but full attention.
 void require_full_attention(const tensor::HfConfig& config);
+// The window of each layer, 0 for full attention: layer_types where the config lists them, else
+// every sliding_window_pattern-th layer (`pattern` where that is absent) is full.
+std::vector<int32_t> read_windows(const tensor::HfConfig& config, int32_t layers, int32_t pattern);
 
 // One cache group for each window in use, the full one first.
 kvcache::CacheSpec decoder_cache_spec(const DecoderConfig& config, int32_t page_tokens,

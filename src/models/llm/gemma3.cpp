@@ -9,62 +9,10 @@ namespace pome::models {
 namespace {
 
 using tensor::HfConfig;
-using tensor::LoadError;
 
 constexpr float kLocalTheta = 10000.0f;
 constexpr float kGlobalTheta = 1000000.0f;
 constexpr int32_t kPattern = 6;  // every sixth layer is global
-
-constexpr GgufModule kGgufModules[] = {
-    {"input_layernorm", "attn_norm"},
-    {"self_attn.q_proj", "attn_q"},
-    {"self_attn.k_proj", "attn_k"},
-    {"self_attn.v_proj", "attn_v"},
-    {"self_attn.o_proj", "attn_output"},
-    {"self_attn.q_norm", "attn_q_norm"},
-    {"self_attn.k_norm", "attn_k_norm"},
-    {"post_attention_layernorm", "post_attention_norm"},
-    {"pre_feedforward_layernorm", "ffn_norm"},
-    {"post_feedforward_layernorm", "post_ffw_norm"},
-    {"mlp.gate_proj", "ffn_gate"},
-    {"mlp.up_proj", "ffn_up"},
-    {"mlp.down_proj", "ffn_down"},
-};
-
-const std::vector<tensor::GgufName> kGgufKeys = {
-    {"sliding_window_pattern", "{arch}.attention.sliding_window_pattern"},
-    {"rope_local_base_freq", "{arch}.rope.freq_base_swa"},
-    {"final_logit_softcapping", "{arch}.final_logit_softcapping"},
-    {"attn_logit_softcapping", "{arch}.attn_logit_softcapping"},
-};
-
-// One window for each layer: layer_types where the config lists them, else every n-th layer is
-// global.
-std::vector<int32_t> read_windows(const HfConfig& config, int32_t layers) {
-  const int32_t window = config.get_int("sliding_window");
-  std::vector<int32_t> windows;
-  if (!config.has("layer_types")) {
-    const int32_t pattern = config.get_int_or("sliding_window_pattern", kPattern, {1, 4096});
-    for (int32_t layer = 0; layer < layers; ++layer) {
-      windows.push_back((layer + 1) % pattern == 0 ? 0 : window);
-    }
-    return windows;
-  }
-  for (const std::string& type : config.get_strings("layer_types")) {
-    if (type != "sliding_attention" && type != "full_attention") {
-      throw LoadError(
-          fmt::format("[config] \"{}\" in layer_types is not supported; supported: "
-                      "sliding_attention, full_attention",
-                      type));
-    }
-    windows.push_back(type == "sliding_attention" ? window : 0);
-  }
-  if (windows.size() != static_cast<size_t>(layers)) {
-    throw LoadError(fmt::format("[config] expected layer_types to list {} layers, got {}", layers,
-                                windows.size()));
-  }
-  return windows;
-}
 
 void read_ropes(const HfConfig& config, Gemma3Config& c) {
   const std::optional<HfConfig> parameters = config.nested("rope_parameters");
@@ -84,18 +32,18 @@ void read_ropes(const HfConfig& config, Gemma3Config& c) {
 }
 
 Gemma3Config read_config(const tensor::Checkpoint& checkpoint) {
-  const HfConfig config = open_config(checkpoint, kGgufKeys);
+  const HfConfig config = open_config(checkpoint);
   require_value(config, "hidden_activation", {"gelu_pytorch_tanh"});
-  refuse_feature(config, "attention_bias");
-  refuse_feature(config, "use_bidirectional_attention");
-  refuse_feature(config, "final_logit_softcapping");
-  refuse_feature(config, "attn_logit_softcapping");
+  refuse_features(config, {"attention_bias", "use_bidirectional_attention",
+                           "final_logit_softcapping", "attn_logit_softcapping"});
   Gemma3Config c{read_decoder_config(checkpoint, config, /*tied=*/true), {}};
   c.embedding_scale = std::sqrt(static_cast<float>(c.hidden_size));
-  const auto head_dim = static_cast<float>(c.attention.head_dim);
-  c.attention.scale =
-      1.0f / std::sqrt(config.get_float_or("query_pre_attn_scalar", head_dim, {1e-3, 1e6}));
-  c.windows = read_windows(config, c.num_hidden_layers);
+  // GGUF has no key for the scalar; the 62-layer model is the one where it is not the head size.
+  const bool by_hidden = config.from_gguf() && c.num_hidden_layers == 62;
+  const int32_t scalar = by_hidden ? c.hidden_size / c.attention.heads : c.attention.head_dim;
+  c.attention.scale = 1.0f / std::sqrt(config.get_float_or(
+                                 "query_pre_attn_scalar", static_cast<float>(scalar), {1e-3, 1e6}));
+  c.windows = read_windows(config, c.num_hidden_layers, kPattern);
   read_ropes(config, c);
   return c;
 }
@@ -104,7 +52,9 @@ Gemma3Config read_config(const tensor::Checkpoint& checkpoint) {
 tensor::WeightMap weight_map(const tensor::Checkpoint& checkpoint) {
   tensor::WeightMap map;
   if (checkpoint.format() == tensor::CheckpointFormat::gguf) {
-    map.file_name = [](std::string_view name) { return gguf_tensor_name(name, kGgufModules); };
+    map.file_name = [](std::string_view name) {
+      return gguf_tensor_name(name, kSandwichNormModules);
+    };
   } else {
     map.offset = [](std::string_view name) {
       return name.find("norm.weight") != std::string_view::npos ? 1.0f : 0.0f;

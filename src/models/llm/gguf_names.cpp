@@ -32,12 +32,33 @@ std::string gguf_tensor_name(std::string_view name, std::span<const GgufModule> 
   }
   const std::string_view index = module.substr(kLayers.size(), index_end - kLayers.size());
   module.remove_prefix(index_end + 1);
-  for (const GgufModule& inner : modules) {
-    if (module == inner.ours) {
-      return fmt::format("blk.{}.{}.{}", index, inner.gguf, leaf);
+  for (std::span<const GgufModule> table :
+       {modules, std::span<const GgufModule>(kPreNormModules)}) {
+    for (const GgufModule& inner : table) {
+      if (module == inner.ours) {
+        return fmt::format("blk.{}.{}.{}", index, inner.gguf, leaf);
+      }
     }
   }
   return std::string(name);
+}
+
+std::optional<std::vector<int32_t>> half_rotation_order(std::string_view name,
+                                                        const std::vector<int64_t>& shape,
+                                                        int32_t head_dim) {
+  const bool rotated = name.find("q_proj.") != std::string_view::npos ||
+                       name.find("k_proj.") != std::string_view::npos;
+  if (!rotated || shape.empty() || shape.front() % head_dim != 0) {
+    return std::nullopt;
+  }
+  std::vector<int32_t> order;
+  for (int64_t row = 0; row < shape.front(); ++row) {
+    const int64_t element = row % head_dim;
+    const int64_t half = element / (head_dim / 2);
+    const int64_t pair = element % (head_dim / 2);
+    order.push_back(static_cast<int32_t>(row - element + 2 * pair + half));
+  }
+  return order;
 }
 
 }  // namespace pome::models

@@ -1,8 +1,11 @@
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace pome::models {
 
@@ -22,8 +25,22 @@ inline constexpr GgufModule kPreNormModules[] = {
     {"mlp.down_proj", "ffn_down"},
 };
 
+// What a decoder whose blocks are also followed by norms calls them.
+inline constexpr GgufModule kSandwichNormModules[] = {
+    {"post_attention_layernorm", "post_attention_norm"},
+    {"pre_feedforward_layernorm", "ffn_norm"},
+    {"post_feedforward_layernorm", "post_ffw_norm"},
+};
+
 // "model.layers.3.mlp.up_proj.weight" to "blk.3.ffn_up.weight", the embeddings, final norm and head
-// to token_embd, output_norm and output. Other names stay as they are.
-std::string gguf_tensor_name(std::string_view name, std::span<const GgufModule> modules);
+// to token_embd, output_norm and output. `modules` go before kPreNormModules. Other names stay as
+// they are.
+std::string gguf_tensor_name(std::string_view name, std::span<const GgufModule> modules = {});
+
+// Files whose rotation turns neighbouring pairs interleave the q and k rows of each head's halves.
+// For these tensors: the file's row of each of our rows; nothing for others.
+std::optional<std::vector<int32_t>> half_rotation_order(std::string_view name,
+                                                        const std::vector<int64_t>& shape,
+                                                        int32_t head_dim);
 
 }  // namespace pome::models

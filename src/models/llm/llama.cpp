@@ -9,44 +9,18 @@ namespace {
 DecoderConfig read_config(const tensor::Checkpoint& checkpoint) {
   const tensor::HfConfig config = open_config(checkpoint);
   require_value(config, "hidden_act", {"silu"});
-  refuse_feature(config, "mlp_bias");
+  refuse_features(config, {"mlp_bias"});
   DecoderConfig c = read_decoder_config(checkpoint, config, /*tied=*/false);
   c.attention.bias = c.attention.output_bias = config.get_bool_or("attention_bias", false);
   c.attention.rope = read_rope(config, 10000.0f);
   return c;
 }
 
-// GGUF's llama rotates neighbouring pairs, so its q and k rows interleave the two halves of each
-// head; row i of ours is row order[i] of the file.
-std::vector<int32_t> half_rotation_order(int64_t rows, int32_t head_dim) {
-  std::vector<int32_t> order;
-  for (int64_t row = 0; row < rows; ++row) {
-    const int64_t head = row / head_dim;
-    const int64_t element = row % head_dim;
-    const int64_t half = element / (head_dim / 2);
-    const int64_t pair = element % (head_dim / 2);
-    order.push_back(static_cast<int32_t>(head * head_dim + 2 * pair + half));
-  }
-  return order;
-}
-
-bool ends_with(std::string_view text, std::string_view end) {
-  return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
-}
-
 tensor::WeightMap gguf_map(int32_t head_dim) {
   tensor::WeightMap map;
-  map.file_name = [](std::string_view name) { return gguf_tensor_name(name, kPreNormModules); };
-  map.row_order = [head_dim](
-                      std::string_view name,
-                      const std::vector<int64_t>& shape) -> std::optional<std::vector<int32_t>> {
-    for (std::string_view permuted :
-         {"q_proj.weight", "k_proj.weight", "q_proj.bias", "k_proj.bias"}) {
-      if (ends_with(name, permuted)) {
-        return half_rotation_order(shape.front(), head_dim);
-      }
-    }
-    return std::nullopt;
+  map.file_name = [](std::string_view name) { return gguf_tensor_name(name); };
+  map.row_order = [head_dim](std::string_view name, const std::vector<int64_t>& shape) {
+    return half_rotation_order(name, shape, head_dim);
   };
   return map;
 }

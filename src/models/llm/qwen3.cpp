@@ -9,7 +9,7 @@ namespace {
 DecoderConfig read_config(const tensor::Checkpoint& checkpoint) {
   const tensor::HfConfig config = open_config(checkpoint);
   require_value(config, "hidden_act", {"silu"});
-  refuse_feature(config, "use_sliding_window");
+  refuse_features(config, {"use_sliding_window"});
   require_full_attention(config);
   DecoderConfig c = read_decoder_config(checkpoint, config, /*tied=*/false);
   c.attention.bias = c.attention.output_bias = config.get_bool_or("attention_bias", false);
@@ -20,7 +20,7 @@ DecoderConfig read_config(const tensor::Checkpoint& checkpoint) {
 tensor::WeightMap weight_map(const tensor::Checkpoint& checkpoint) {
   tensor::WeightMap map;
   if (checkpoint.format() == tensor::CheckpointFormat::gguf) {
-    map.file_name = [](std::string_view name) { return gguf_tensor_name(name, kPreNormModules); };
+    map.file_name = [](std::string_view name) { return gguf_tensor_name(name); };
   }
   return map;
 }
