@@ -9,12 +9,12 @@
 #include <optional>
 
 #include "base/json.h"
-#include "graph_nodes.h"
 #include "kernels/backend.h"
 #include "kernels/thread_pool.h"
 #include "models/llm/load_model.h"
 #include "random_checkpoint.h"
 #include "support/agreement.h"
+#include "support/graph_nodes.h"
 #include "support/test_sequences.h"
 
 namespace pome::bench {
@@ -72,7 +72,7 @@ mx::array greedy(const mx::array& logits) {
 struct Times {
   double prefill_s = 0.0;
   double decode_s = 0.0;
-  GraphNodes decode_nodes;
+  test::GraphNodes decode_nodes;
 };
 
 class Run {
@@ -127,7 +127,7 @@ class Run {
     return next;
   }
 
-  mx::array decode_step(const mx::array& tokens, GraphNodes* nodes) {
+  mx::array decode_step(const mx::array& tokens, test::GraphNodes* nodes) {
     std::vector<RowTokens> rows;
     for (int32_t s = 0; s < arguments_.batch; ++s) {
       rows.push_back({s, {0}, Outputs::last});
@@ -136,7 +136,7 @@ class Run {
     std::vector<mx::array> outputs = sequences_.handles();
     outputs.push_back(next);
     if (nodes != nullptr) {
-      *nodes = count_nodes(outputs);
+      *nodes = test::count_nodes(outputs);
     }
     mx::async_eval(outputs);
     return next;

@@ -11,6 +11,7 @@
 
 #include "kernels/backend.h"
 #include "models/llm/load_model.h"
+#include "support/graph_nodes.h"
 #include "support/test_sequences.h"
 
 namespace pome {
@@ -181,6 +182,24 @@ TEST_P(LlmParity, RowsOfARaggedBatchEqualTheSameRowsAlone) {
     row.sequence = 0;
     expect_same(mx::take(together, mx::array({s}, mx::int32), 0), alone.step({row}).logits);
   }
+}
+
+TEST_P(LlmParity, ADecodeStepHasAsManyOperationsForAnyBatch) {
+  std::vector<int64_t> counts;
+  // MLX leaves out broadcasts over a single row, so plain operations are counted from two rows on.
+  for (int32_t batch : {GetParam().own_kernels ? 1 : 2, 3, 8}) {
+    TestSequences sequences(*model_, {.sequences = batch});
+    std::vector<RowTokens> rows;
+    for (int32_t s = 0; s < batch; ++s) {
+      rows.push_back({s, prompt(s, s + 1), Outputs::last});
+    }
+    std::vector<mx::array> outputs = {sequences.step(rows).logits};
+    for (const mx::array& pages : sequences.handles()) {
+      outputs.push_back(pages);
+    }
+    counts.push_back(test::count_nodes(outputs).total);
+  }
+  EXPECT_THAT(counts, ::testing::Each(counts.front()));
 }
 
 INSTANTIATE_TEST_SUITE_P(Goldens, LlmParity, ::testing::ValuesIn(all_cases()), case_name);
