@@ -79,7 +79,7 @@ fn is_sequence(value: &Value) -> bool {
 }
 
 fn is_iterable(value: &Value) -> bool {
-    value.kind() == ValueKind::String || value.try_iter().is_ok()
+    value.kind() == ValueKind::String || (!value.is_none() && value.try_iter().is_ok())
 }
 
 fn join(value: &Value, separator: Option<String>, options: Kwargs) -> Result<String, Error> {

@@ -85,7 +85,7 @@ TEST(Jinja, FeaturesOfTemplatesGiveWhatPythonGives) {
        "a=1d"},
       {"{{ 'x' is string }}{{ {} is mapping }}{{ [] is iterable }}{{ 'x' is sequence }}{{ y is "
        "defined }}",
-       "TrueTrueTrueTrueFalse"},
+       "TrueTrueTrueTrueFalseFalse"},
       {"{{ tools is none }} {{ tools is defined }} {{ documents is none }}", "True True True"},
       {"{{ ['b', 'a'] | sort | first }}{{ [{'x': 1}] | map(attribute='x') | list }}{{ 'a' ~ 1 ~ "
        "none }}",
