@@ -195,10 +195,9 @@ fn sentence_piece(v: &Vocabulary) -> Result<Built, String> {
     if let Some(index) = v.scores.iter().position(|s| s.is_nan()) {
         return Err(format!("the score of token {index} is not a number"));
     }
-    // Runs of spaces are matched in the text as it is written, before spaces become U+2581.
+    // Files write runs of spaces as spaces; in the vocabulary they are runs of U+2581.
     let spell = |id: usize, token: &str| {
-        let blank = v.kind(id) == USER_DEFINED && token.chars().all(|c| c == '\u{2581}');
-        if blank { token.replace('\u{2581}', " ") } else { token.to_string() }
+        if is_blank(v.kind(id), token) { token.replace(' ', "\u{2581}") } else { token.to_string() }
     };
     let texts: Vec<String> = v.tokens.iter().enumerate().map(|(id, t)| spell(id, t)).collect();
     let (map, duplicates) = vocabulary_map(&texts);
@@ -269,7 +268,12 @@ fn is_normal(v: &Vocabulary, map: &Vocab, text: &str) -> bool {
     map.get(text).is_some_and(|id| v.kind(*id as usize) == NORMAL)
 }
 
-/// Control tokens are special; user-defined ones are matched whole but are text like any other.
+fn is_blank(kind: i32, token: &str) -> bool {
+    kind == USER_DEFINED && !token.is_empty() && token.chars().all(|c| c == ' ' || c == '\u{2581}')
+}
+
+/// Control tokens are special; user-defined ones are matched whole but are text like any other. Runs of spaces
+/// are looked for after spaces have become U+2581, the others in the text as it was written.
 fn add_tokens(
     tokenizer: &mut Tokenizer,
     v: &Vocabulary,
@@ -281,7 +285,7 @@ fn add_tokens(
         let kind = v.kind(id);
         let control = kind == CONTROL || (kind == UNKNOWN && v.unknown == Some(id as u32));
         if (control || kind == USER_DEFINED) && !text.is_empty() && !duplicates.contains_key(&(id as u32)) {
-            added.push(AddedToken::from(text.clone(), control).normalized(false));
+            added.push(AddedToken::from(text.clone(), control).normalized(v.model == "llama" && is_blank(kind, text)));
         }
     }
     if !added.is_empty() {

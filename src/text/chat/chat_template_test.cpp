@@ -84,7 +84,7 @@ TEST(Jinja, FeaturesOfTemplatesGiveWhatPythonGives) {
       {"{% for k, v in {'a': 1}.items() %}{{ k }}={{ v }}{% endfor %}{{ {'a': 1}.get('z', 'd') }}",
        "a=1d"},
       {"{{ 'x' is string }}{{ {} is mapping }}{{ [] is iterable }}{{ 'x' is sequence }}{{ y is "
-       "defined }}",
+       "defined }}{{ none is iterable }}",
        "TrueTrueTrueTrueFalseFalse"},
       {"{{ tools is none }} {{ tools is defined }} {{ documents is none }}", "True True True"},
       {"{{ ['b', 'a'] | sort | first }}{{ [{'x': 1}] | map(attribute='x') | list }}{{ 'a' ~ 1 ~ "

@@ -157,6 +157,28 @@ TEST(Tokenizer, TwoIdsWithOneTextBothDecode) {
   EXPECT_EQ(made->token_id(vocabulary.tokens[300]), 300);
 }
 
+TEST(Tokenizer, ARunOfSpacesThatTheFileDefinesIsOneToken) {
+  auto v = *read_gguf_vocabulary(golden::tokenizer_golden("gemma3").at("gguf").as_object());
+  const auto found = std::find(v.tokens.begin(), v.tokens.end(), "\u2581\u2581");
+  ASSERT_NE(found, v.tokens.end());
+  const auto two = static_cast<Token>(found - v.tokens.begin());
+  for (size_t id = 0; id < v.tokens.size(); ++id) {
+    const bool longer = v.tokens[id].rfind("\u2581\u2581\u2581", 0) == 0;
+    if (longer) {
+      v.token_types[id] = 5;  // so that the run of two is the longest
+    }
+  }
+  *found = "  ";
+  v.token_types[two] = 4;
+  const Tokenizer tokenizer = *Tokenizer::from_gguf(v);
+  for (const std::string text : {"a  b", "a \u2581b", "a    b"}) {
+    const auto ids = *tokenizer.encode(text);
+    EXPECT_EQ(std::count(ids.begin(), ids.end(), two), text.size() > 5 && text[2] == ' ' ? 2 : 1)
+        << text;
+  }
+  EXPECT_EQ(tokenizer.decode(*tokenizer.encode("a  b    c")), "a  b    c");
+}
+
 TEST(Tokenizer, TruncationAndPaddingOfTokenizerJsonAreDropped) {
   json::object golden = golden::tokenizer_golden("qwen2");
   json::object& source = golden.at("tokenizer_json").as_object();
