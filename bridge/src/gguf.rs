@@ -5,7 +5,10 @@ use std::collections::HashMap;
 
 use serde_json::{json, Value};
 use tokenizers::models::bpe::{Vocab, BPE};
-use tokenizers::{AddedToken, DecoderWrapper, NormalizerWrapper, PostProcessorWrapper, PreTokenizerWrapper, Tokenizer};
+use tokenizers::{
+    AddedToken, DecoderWrapper, NormalizerWrapper, PostProcessorWrapper, PreTokenizerWrapper,
+    Tokenizer,
+};
 
 use crate::buffer::{slice, PomeText};
 use crate::splits::{self, Split};
@@ -139,7 +142,8 @@ fn byte_level(v: &Vocabulary) -> Result<Built, String> {
     let (map, duplicates) = vocabulary_map(&texts);
     let mut merges = Vec::with_capacity(v.merges.len());
     for (index, merge) in v.merges.iter().enumerate() {
-        let (left, right) = split_merge(merge).ok_or_else(|| format!("merge {index} {merge:?} is not two tokens"))?;
+        let (left, right) = split_merge(merge)
+            .ok_or_else(|| format!("merge {index} {merge:?} is not two tokens"))?;
         for part in [left, right, &format!("{left}{right}")] {
             if !map.contains_key(part) {
                 return Err(format!("merge {index} {merge:?}: {part:?} is not in the vocabulary"));
@@ -197,12 +201,21 @@ fn sentence_piece(v: &Vocabulary) -> Result<Built, String> {
     }
     // Files write runs of spaces as spaces; in the vocabulary they are runs of U+2581.
     let spell = |id: usize, token: &str| {
-        if is_blank(v.kind(id), token) { token.replace(' ', "\u{2581}") } else { token.to_string() }
+        if is_blank(v.kind(id), token) {
+            token.replace(' ', "\u{2581}")
+        } else {
+            token.to_string()
+        }
     };
     let texts: Vec<String> = v.tokens.iter().enumerate().map(|(id, t)| spell(id, t)).collect();
     let (map, duplicates) = vocabulary_map(&texts);
-    let merges = if v.merges.is_empty() { merges_from_scores(v, &texts, &map) } else { given_merges(v, &map)? };
-    let mut builder = BPE::builder().vocab_and_merges(map, merges).fuse_unk(true).byte_fallback(true);
+    let merges = if v.merges.is_empty() {
+        merges_from_scores(v, &texts, &map)
+    } else {
+        given_merges(v, &map)?
+    };
+    let mut builder =
+        BPE::builder().vocab_and_merges(map, merges).fuse_unk(true).byte_fallback(true);
     if let Some(unknown) = v.unknown {
         builder = builder.unk_token(texts[unknown as usize].clone());
     }
@@ -216,7 +229,10 @@ fn sentence_piece(v: &Vocabulary) -> Result<Built, String> {
     ];
     if prefix {
         let prepend = json!({"type": "Prepend", "prepend": "\u{2581}"});
-        set_normalizer(&mut tokenizer, json!({"type": "Sequence", "normalizers": [prepend, to_mark]}))?;
+        set_normalizer(
+            &mut tokenizer,
+            json!({"type": "Sequence", "normalizers": [prepend, to_mark]}),
+        )?;
         decoder.push(json!({"type": "Strip", "content": " ", "start": 1, "stop": 0}));
     } else {
         set_normalizer(&mut tokenizer, to_mark)?;
@@ -231,7 +247,8 @@ fn sentence_piece(v: &Vocabulary) -> Result<Built, String> {
 fn given_merges(v: &Vocabulary, map: &Vocab) -> Result<Vec<(String, String)>, String> {
     let mut merges = Vec::with_capacity(v.merges.len());
     for (index, merge) in v.merges.iter().enumerate() {
-        let (left, right) = split_merge(merge).ok_or_else(|| format!("merge {index} {merge:?} is not two tokens"))?;
+        let (left, right) = split_merge(merge)
+            .ok_or_else(|| format!("merge {index} {merge:?} is not two tokens"))?;
         for part in [left, right, &format!("{left}{right}")] {
             if !map.contains_key(part) {
                 return Err(format!("merge {index} {merge:?}: {part:?} is not in the vocabulary"));
@@ -246,7 +263,8 @@ fn given_merges(v: &Vocabulary, map: &Vocab) -> Result<Vec<(String, String)>, St
 /// token into two tokens, best score first, then lower id, then the longer left part. Only ordinary tokens come out of
 /// merges: no text may spell a control token.
 fn merges_from_scores(v: &Vocabulary, texts: &[String], map: &Vocab) -> Vec<(String, String)> {
-    let mut ranked: Vec<u32> = (0..texts.len() as u32).filter(|id| v.kind(*id as usize) == NORMAL).collect();
+    let mut ranked: Vec<u32> =
+        (0..texts.len() as u32).filter(|id| v.kind(*id as usize) == NORMAL).collect();
     ranked.sort_by(|a, b| v.scores[*b as usize].total_cmp(&v.scores[*a as usize]).then(a.cmp(b)));
     let mut merges = Vec::new();
     for id in ranked {
@@ -284,8 +302,14 @@ fn add_tokens(
     for (id, text) in texts.iter().enumerate() {
         let kind = v.kind(id);
         let control = kind == CONTROL || (kind == UNKNOWN && v.unknown == Some(id as u32));
-        if (control || kind == USER_DEFINED) && !text.is_empty() && !duplicates.contains_key(&(id as u32)) {
-            added.push(AddedToken::from(text.clone(), control).normalized(v.model == "llama" && is_blank(kind, text)));
+        if (control || kind == USER_DEFINED)
+            && !text.is_empty()
+            && !duplicates.contains_key(&(id as u32))
+        {
+            added.push(
+                AddedToken::from(text.clone(), control)
+                    .normalized(v.model == "llama" && is_blank(kind, text)),
+            );
         }
     }
     if !added.is_empty() {
@@ -294,9 +318,16 @@ fn add_tokens(
     Ok(())
 }
 
-fn add_post_processor(tokenizer: &mut Tokenizer, v: &Vocabulary, texts: &[String], habit: bool) -> Result<(), String> {
+fn add_post_processor(
+    tokenizer: &mut Tokenizer,
+    v: &Vocabulary,
+    texts: &[String],
+    habit: bool,
+) -> Result<(), String> {
     let wanted = |flag: Option<bool>, habit: bool, id: Option<u32>, name: &str| match (flag, id) {
-        (Some(true), None) => Err(format!("add_{name}_token is set but there is no {name}_token_id")),
+        (Some(true), None) => {
+            Err(format!("add_{name}_token is set but there is no {name}_token_id"))
+        }
         (flag, id) => Ok(id.filter(|_| flag.unwrap_or(habit))),
     };
     let bos = wanted(v.add_bos, habit, v.bos, "bos")?;
@@ -313,9 +344,11 @@ fn add_post_processor(tokenizer: &mut Tokenizer, v: &Vocabulary, texts: &[String
         let text = &texts[*id as usize];
         table.insert(text.clone(), json!({"id": text, "ids": [id], "tokens": [text]}));
     }
-    let pair = [json!({"Sequence": {"id": "A", "type_id": 0}}), json!({"Sequence": {"id": "B", "type_id": 1}})];
-    let processor =
-        json!({"type": "TemplateProcessing", "single": single, "pair": pair, "special_tokens": table});
+    let pair = [
+        json!({"Sequence": {"id": "A", "type_id": 0}}),
+        json!({"Sequence": {"id": "B", "type_id": 1}}),
+    ];
+    let processor = json!({"type": "TemplateProcessing", "single": single, "pair": pair, "special_tokens": table});
     tokenizer.with_post_processor(Some(part::<PostProcessorWrapper>(processor)?));
     Ok(())
 }

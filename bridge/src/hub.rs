@@ -146,7 +146,12 @@ fn head_json(response: &Response<Body>) -> String {
         .to_string()
 }
 
-unsafe fn exchange(request: &str, on_head: OnText, on_body: OnText, context: *mut c_void) -> Result<(), Failure> {
+unsafe fn exchange(
+    request: &str,
+    on_head: OnText,
+    on_body: OnText,
+    context: *mut c_void,
+) -> Result<(), Failure> {
     let request: Value = serde_json::from_str(request).map_err(|e| bad_request(e.to_string()))?;
     let response = send(&request)?;
     let head = head_json(&response);
@@ -181,7 +186,12 @@ fn full_name(zip: &zip::ZipArchive<std::fs::File>, entry: &str) -> Result<String
 }
 
 unsafe fn extract(
-    archive: &str, entry: &str, target: &str, bytes_max: u64, on_bytes: OnBytes, context: *mut c_void,
+    archive: &str,
+    entry: &str,
+    target: &str,
+    bytes_max: u64,
+    on_bytes: OnBytes,
+    context: *mut c_void,
 ) -> Result<(), Failure> {
     let broken = |e: &dyn std::fmt::Display| Failure(Outcome::Broken, format!("{archive}: {e}"));
     let file = std::fs::File::open(archive).map_err(|e| broken(&e))?;
@@ -189,9 +199,13 @@ unsafe fn extract(
     let name = full_name(&zip, entry).map_err(|e| broken(&e))?;
     let mut source = zip.by_name(&name).map_err(|e| broken(&format!("{entry}: {e}")))?;
     if source.size() > bytes_max {
-        return Err(broken(&format!("{entry} has {} bytes, expected at most {bytes_max}", source.size())));
+        return Err(broken(&format!(
+            "{entry} has {} bytes, expected at most {bytes_max}",
+            source.size()
+        )));
     }
-    let mut out = std::fs::File::create(target).map_err(|e| Failure(Outcome::Broken, format!("{target}: {e}")))?;
+    let mut out = std::fs::File::create(target)
+        .map_err(|e| Failure(Outcome::Broken, format!("{target}: {e}")))?;
     let mut chunk = vec![0u8; 256 * 1024];
     let mut written: u64 = 0;
     loop {
@@ -204,7 +218,8 @@ unsafe fn extract(
         if written > bytes_max {
             return Err(broken(&format!("{entry} is longer than its header says")));
         }
-        out.write_all(&chunk[..bytes]).map_err(|e| Failure(Outcome::Broken, format!("{target}: {e}")))?;
+        out.write_all(&chunk[..bytes])
+            .map_err(|e| Failure(Outcome::Broken, format!("{target}: {e}")))?;
         if on_bytes(context, written) != 0 {
             return Err(Failure(Outcome::Stopped, "stopped by the caller".to_string()));
         }
@@ -220,14 +235,22 @@ unsafe fn guarded(error: *mut PomeBuffer, body: impl FnOnce() -> Result<(), Fail
             failure.1
         })
     });
-    if code == REFUSED { outcome as i32 } else { code }
+    if code == REFUSED {
+        outcome as i32
+    } else {
+        code
+    }
 }
 
 /// # Safety
 /// See pome_bridge.h; the callbacks accept `context`, and `error` is null or points to an empty buffer.
 #[no_mangle]
 pub unsafe extern "C" fn pome_http_exchange(
-    request: PomeText, on_head: OnText, on_body: OnText, context: *mut c_void, error: *mut PomeBuffer,
+    request: PomeText,
+    on_head: OnText,
+    on_body: OnText,
+    context: *mut c_void,
+    error: *mut PomeBuffer,
 ) -> i32 {
     guarded(error, || exchange(request.text("request")?, on_head, on_body, context))
 }
@@ -236,7 +259,12 @@ pub unsafe extern "C" fn pome_http_exchange(
 /// See pome_bridge.h; the callback accepts `context`, and `error` is null or points to an empty buffer.
 #[no_mangle]
 pub unsafe extern "C" fn pome_zip_extract(
-    archive: PomeText, entry: PomeText, target: PomeText, bytes_max: u64, on_bytes: OnBytes, context: *mut c_void,
+    archive: PomeText,
+    entry: PomeText,
+    target: PomeText,
+    bytes_max: u64,
+    on_bytes: OnBytes,
+    context: *mut c_void,
     error: *mut PomeBuffer,
 ) -> i32 {
     guarded(error, || {

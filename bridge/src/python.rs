@@ -8,7 +8,10 @@ use minijinja::{Error, ErrorKind};
 const DEPTH_MAX: usize = 64;
 
 fn too_deep() -> Error {
-    Error::new(ErrorKind::InvalidOperation, format!("a value is nested more than {DEPTH_MAX} levels deep"))
+    Error::new(
+        ErrorKind::InvalidOperation,
+        format!("a value is nested more than {DEPTH_MAX} levels deep"),
+    )
 }
 
 /// What `{{ value }}` prints.
@@ -235,7 +238,10 @@ fn json_key(key: &Value) -> Result<String, Error> {
         ValueKind::None => Ok("null".to_string()),
         ValueKind::Bool => Ok(key.to_string()),
         ValueKind::Number => to_str(key),
-        kind => Err(Error::new(ErrorKind::BadSerialization, format!("a key of type {kind} cannot be written as JSON"))),
+        kind => Err(Error::new(
+            ErrorKind::BadSerialization,
+            format!("a key of type {kind} cannot be written as JSON"),
+        )),
     }
 }
 
@@ -268,10 +274,21 @@ fn json_text(text: &str, ascii: bool, out: &mut String) {
 /// strftime of seconds since 1970 (already local), for the directives that templates use; English names.
 pub fn strftime(format: &str, seconds: i64) -> Result<String, Error> {
     const MONTHS: [&str; 12] = [
-        "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
+        "January",
+        "February",
+        "March",
+        "April",
+        "May",
+        "June",
+        "July",
+        "August",
+        "September",
+        "October",
+        "November",
         "December",
     ];
-    const DAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
+    const DAYS: [&str; 7] =
+        ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
     let days = seconds.div_euclid(86_400);
     let second = seconds.rem_euclid(86_400);
     let (year, month, day) = civil_from_days(days);

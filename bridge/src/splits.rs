@@ -15,8 +15,14 @@ pub struct Split {
     pub adds_bos: bool,
 }
 
-const PLAIN: Split =
-    Split { names: &[], patterns: &[], single_digits: false, compose: false, whole_words: false, adds_bos: false };
+const PLAIN: Split = Split {
+    names: &[],
+    patterns: &[],
+    single_digits: false,
+    compose: false,
+    whole_words: false,
+    adds_bos: false,
+};
 
 const LLAMA_3: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 const QWEN_2: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
@@ -36,7 +42,11 @@ const GPT_2: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}
 
 const SPLITS: &[Split] = &[
     Split { names: &["gpt-2", "phi-2", "mpt", "olmo", "jais"], ..PLAIN },
-    Split { names: &["smollm", "starcoder", "refact", "command-r", "codeshell"], single_digits: true, ..PLAIN },
+    Split {
+        names: &["smollm", "starcoder", "refact", "command-r", "codeshell"],
+        single_digits: true,
+        ..PLAIN
+    },
     Split {
         names: &["llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "lfm2"],
         patterns: &[LLAMA_3],
@@ -72,7 +82,11 @@ const SPLITS: &[Split] = &[
 /// The row of a name; an unknown name is refused with the known ones.
 pub fn find(name: &str) -> Result<&'static Split, String> {
     SPLITS.iter().find(|split| split.names.contains(&name)).ok_or_else(|| {
-        let known: Vec<&str> = SPLITS.iter().flat_map(|split| split.names.iter().copied()).collect();
-        format!("tokenizer.ggml.pre is {name:?}, a pre-tokenizer that is not known; known are {}", known.join(", "))
+        let known: Vec<&str> =
+            SPLITS.iter().flat_map(|split| split.names.iter().copied()).collect();
+        format!(
+            "tokenizer.ggml.pre is {name:?}, a pre-tokenizer that is not known; known are {}",
+            known.join(", ")
+        )
     })
 }

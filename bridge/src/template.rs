@@ -101,8 +101,12 @@ fn method(state: &State, value: &Value, name: &str, args: &[Value]) -> Result<Va
     if let (Some(text), [arg]) = (value.as_str(), args) {
         let affix = arg.as_str();
         match (name, affix) {
-            ("removeprefix", Some(affix)) => return Ok(text.strip_prefix(affix).unwrap_or(text).into()),
-            ("removesuffix", Some(affix)) => return Ok(text.strip_suffix(affix).unwrap_or(text).into()),
+            ("removeprefix", Some(affix)) => {
+                return Ok(text.strip_prefix(affix).unwrap_or(text).into())
+            }
+            ("removesuffix", Some(affix)) => {
+                return Ok(text.strip_suffix(affix).unwrap_or(text).into())
+            }
             _ => {}
         }
     }
@@ -123,7 +127,10 @@ fn method(state: &State, value: &Value, name: &str, args: &[Value]) -> Result<Va
 impl PomeTemplate {
     fn parse(name: &str, source: &str) -> Result<Self, String> {
         if source.len() > SOURCE_BYTES_MAX {
-            return Err(format!("{name} has {} bytes; at most {SOURCE_BYTES_MAX} are read", source.len()));
+            return Err(format!(
+                "{name} has {} bytes; at most {SOURCE_BYTES_MAX} are read",
+                source.len()
+            ));
         }
         let mut environment = Environment::new();
         environment.set_trim_blocks(true);
@@ -141,11 +148,15 @@ impl PomeTemplate {
         environment.add_filter("join", join);
         environment.add_test("sequence", is_sequence);
         environment.add_test("iterable", is_iterable);
-        environment.add_function("raise_exception", |message: Rest<Value>| -> Result<Value, Error> {
-            let text = message.first().map(python::to_str).transpose()?.unwrap_or_default();
-            Err(Error::new(ErrorKind::InvalidOperation, text))
-        });
-        environment.add_function("strftime_now", |format: &str| python::strftime(format, NOW_S.get()));
+        environment.add_function(
+            "raise_exception",
+            |message: Rest<Value>| -> Result<Value, Error> {
+                let text = message.first().map(python::to_str).transpose()?.unwrap_or_default();
+                Err(Error::new(ErrorKind::InvalidOperation, text))
+            },
+        );
+        environment
+            .add_function("strftime_now", |format: &str| python::strftime(format, NOW_S.get()));
         environment
             .add_template_owned("chat", drop_generation_tags(source))
             .map_err(|error| describe(name, &error))?;
@@ -155,11 +166,16 @@ impl PomeTemplate {
     fn render(&self, context: &str, now_s: i64) -> Result<Vec<u8>, String> {
         let run = || {
             NOW_S.set(now_s);
-            let context: Value =
-                serde_json::from_str(context).map_err(|error| format!("the template's context: {error}"))?;
-            let template = self.environment.get_template("chat").map_err(|error| describe(&self.name, &error))?;
+            let context: Value = serde_json::from_str(context)
+                .map_err(|error| format!("the template's context: {error}"))?;
+            let template = self
+                .environment
+                .get_template("chat")
+                .map_err(|error| describe(&self.name, &error))?;
             let mut out = BoundedOutput { bytes: Vec::new() };
-            template.render_captured_to(context, &mut out).map_err(|error| describe(&self.name, &error))?;
+            template
+                .render_captured_to(context, &mut out)
+                .map_err(|error| describe(&self.name, &error))?;
             Ok(out.bytes)
         };
         std::thread::scope(|scope| {
@@ -180,7 +196,9 @@ struct BoundedOutput {
 impl Write for BoundedOutput {
     fn write(&mut self, part: &[u8]) -> io::Result<usize> {
         if self.bytes.len() + part.len() > OUTPUT_BYTES_MAX {
-            return Err(io::Error::other(format!("the prompt is larger than {OUTPUT_BYTES_MAX} bytes")));
+            return Err(io::Error::other(format!(
+                "the prompt is larger than {OUTPUT_BYTES_MAX} bytes"
+            )));
         }
         self.bytes.extend_from_slice(part);
         Ok(part.len())
@@ -201,7 +219,8 @@ pub unsafe extern "C" fn pome_template_parse(
     error: *mut PomeBuffer,
 ) -> i32 {
     guard(error, || {
-        let compiled = PomeTemplate::parse(name.text("the template's name")?, source.text("the template")?)?;
+        let compiled =
+            PomeTemplate::parse(name.text("the template's name")?, source.text("the template")?)?;
         if out.is_null() {
             return Err("no place for the result".to_string());
         }

@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 
 use tokenizers::tokenizer::{
-    Model, Normalizer, OffsetReferential, OffsetType, PreTokenizedString, PreTokenizer, Token, Tokenizer,
+    Model, Normalizer, OffsetReferential, OffsetType, PreTokenizedString, PreTokenizer, Token,
+    Tokenizer,
 };
 use tokenizers::{Encoding, NormalizedString};
 
@@ -29,7 +30,11 @@ pub struct PomeSpan {
 }
 
 impl PomeTokenizer {
-    fn new(mut inner: Tokenizer, duplicates: HashMap<u32, String>, vocab_tokens: usize) -> Result<Self, String> {
+    fn new(
+        mut inner: Tokenizer,
+        duplicates: HashMap<u32, String>,
+        vocab_tokens: usize,
+    ) -> Result<Self, String> {
         // A tokenizer.json may carry the limits of its training; a server cuts and pads nothing.
         inner.with_truncation(None).map_err(|e| e.to_string())?;
         inner.with_padding(None);
@@ -57,7 +62,11 @@ impl PomeTokenizer {
     }
 
     fn is_special(&self, id: u32) -> bool {
-        self.inner.get_added_vocabulary().get_added_tokens_decoder().get(&id).is_some_and(|t| t.special)
+        self.inner
+            .get_added_vocabulary()
+            .get_added_tokens_decoder()
+            .get(&id)
+            .is_some_and(|t| t.special)
     }
 
     fn token(&self, id: u32) -> Option<String> {
@@ -67,7 +76,12 @@ impl PomeTokenizer {
         self.inner.id_to_token(id)
     }
 
-    fn encode(&self, text: &str, literal: &[PomeSpan], add_special: bool) -> Result<Vec<i32>, String> {
+    fn encode(
+        &self,
+        text: &str,
+        literal: &[PomeSpan],
+        add_special: bool,
+    ) -> Result<Vec<i32>, String> {
         let encoding = if literal.is_empty() {
             self.inner.encode_fast(text, add_special).map_err(|e| e.to_string())?
         } else {
@@ -80,11 +94,17 @@ impl PomeTokenizer {
 
     /// The steps of the library's own encode, except that control tokens found inside a literal span stay text. The
     /// text around them is split as one, so the ids are those of a tokenizer that does not know that control token.
-    fn encode_with_literals(&self, text: &str, literal: &[PomeSpan]) -> tokenizers::Result<Encoding> {
+    fn encode_with_literals(
+        &self,
+        text: &str,
+        literal: &[PomeSpan],
+    ) -> tokenizers::Result<Encoding> {
         let added = self.inner.get_added_vocabulary();
         let found = added.extract_and_normalize(self.inner.get_normalizer(), text);
         let mut kept: Vec<(usize, usize, u32)> = Vec::new();
-        for (_, (begin, end), tokens) in found.get_splits(OffsetReferential::Original, OffsetType::Byte) {
+        for (_, (begin, end), tokens) in
+            found.get_splits(OffsetReferential::Original, OffsetType::Byte)
+        {
             if let Some(id) = tokens.as_ref().and_then(|t| t.first()).map(|t| t.id) {
                 if !(self.is_special(id) && overlaps(literal, begin, end)) {
                     kept.push((begin, end, id));
@@ -135,7 +155,10 @@ fn overlaps(spans: &[PomeSpan], begin: usize, end: usize) -> bool {
     spans.get(first).is_some_and(|span| span.begin < end && begin < span.end)
 }
 
-fn split_at(whole: &NormalizedString, kept: &[(usize, usize, u32)]) -> Vec<(NormalizedString, Option<Vec<Token>>)> {
+fn split_at(
+    whole: &NormalizedString,
+    kept: &[(usize, usize, u32)],
+) -> Vec<(NormalizedString, Option<Vec<Token>>)> {
     use tokenizers::tokenizer::normalizer::Range;
     let length = whole.len_original();
     let part = |begin: usize, end: usize| whole.slice(Range::Original(begin..end));
@@ -268,7 +291,10 @@ pub unsafe extern "C" fn pome_tokenizer_vocab_tokens(tokenizer: *const PomeToken
 /// # Safety
 /// See pome_bridge.h.
 #[no_mangle]
-pub unsafe extern "C" fn pome_tokenizer_token_id(tokenizer: *const PomeTokenizer, piece: PomeText) -> i32 {
+pub unsafe extern "C" fn pome_tokenizer_token_id(
+    tokenizer: *const PomeTokenizer,
+    piece: PomeText,
+) -> i32 {
     let mut found = -1;
     guard(std::ptr::null_mut(), || {
         let tokenizer = tokenizer.as_ref().ok_or("no tokenizer")?;
@@ -304,7 +330,10 @@ pub unsafe extern "C" fn pome_tokenizer_piece(
 /// # Safety
 /// See pome_bridge.h.
 #[no_mangle]
-pub unsafe extern "C" fn pome_tokenizer_is_special(tokenizer: *const PomeTokenizer, token: i32) -> i32 {
+pub unsafe extern "C" fn pome_tokenizer_is_special(
+    tokenizer: *const PomeTokenizer,
+    token: i32,
+) -> i32 {
     let special = |t: &PomeTokenizer| t.specials.binary_search(&token).is_ok();
     i32::from(tokenizer.as_ref().is_some_and(special))
 }

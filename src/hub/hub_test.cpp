@@ -174,10 +174,9 @@ TEST_F(HubTest, AListingWithUnsafePathsOrDigestsIsRefused) {
 }
 
 TEST_F(HubTest, WheelsAreFoundInJsonAndInHtmlIndexes) {
-  const std::string json =
-      R"({"files":[{"filename":"a-1-py3-none-any.whl",)"
-      R"("url":"../../f/a-1-py3-none-any.whl","size":5,)"
-      R"("hashes":{"sha256":"AB"}}]})";
+  const std::string json = R"({"files":[{"filename":"a-1-py3-none-any.whl",)"
+                           R"("url":"../../f/a-1-py3-none-any.whl","size":5,)"
+                           R"("hashes":{"sha256":"AB"}}]})";
   const auto link = find_wheel(json, "https://h.example/simple/a/", "a-1-py3-none-any.whl");
   ASSERT_TRUE(link);
   EXPECT_EQ(link->url, "https://h.example/f/a-1-py3-none-any.whl");
