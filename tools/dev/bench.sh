@@ -4,9 +4,9 @@
 dev_bench() {
   ensure_setup program
   build_preset release pome one_batch
-  build/release/apps/pome pull smollm2 || die "'pome pull smollm2' failed"
+  model=$(build/release/apps/pome pull smollm2) || die "'pome pull smollm2' failed"
   for shape in "128 64" "512 64"; do
     say "prompt and decode tokens: $shape"
-    build/release/bench/one_batch --model "$(demo_model_path)" --prompt "${shape% *}" --decode "${shape#* }" "$@"
+    build/release/bench/one_batch --model "$model" --prompt "${shape% *}" --decode "${shape#* }" "$@"
   done
 }

@@ -5,9 +5,9 @@ dev_bench_peers() {
   ensure_setup program
   build_preset release pome one_batch
   build_peer
-  build/release/apps/pome pull smollm2 || die "'pome pull smollm2' failed"
+  model=$(build/release/apps/pome pull smollm2) || die "'pome pull smollm2' failed"
   say "in turns: $(cpu_count) threads; keep the machine quiet"
-  python3 tools/bench/peers.py --model "$(demo_model_path)" --pome build/release/bench/one_batch \
+  python3 tools/bench/peers.py --model "$model" --pome build/release/bench/one_batch \
     --peer "$peer/bin/llama-bench" --peer-version "$llama_cpp_version" "$@"
 }
 

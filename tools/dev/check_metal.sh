@@ -49,7 +49,7 @@ metal_rings() { python3 tools/dev/run_rings.py "$@"; }
 metal_over_budget() {
   "$pome" pull smollm2 || return 1
   code=0
-  timeout_run 60 "$pome" serve --model-path smollm2 --port 0 --memory-limit 64MiB || code=$?
+  timeout_run 60 "$pome" serve --model-path smollm2 --port 0 --max-memory 64MB || code=$?
   case $code in
     0 | 124 | 13[0-9]) echo "exit code $code: it was not refused"; return 1 ;;
     *) echo "refused with exit code $code" ;;

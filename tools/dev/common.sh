@@ -54,9 +54,7 @@ cold_download() {
   rest=0
   [ -d .venv ] || rest=$((rest + 12))
   [ -d "${CARGO_HOME:-$HOME/.cargo}/registry/cache" ] || rest=$((rest + 45))
-  [ -e "$(demo_model_path)" ] || rest=$((rest + 95))
+  [ -e "${POME_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/pome}/smollm2" ] || rest=$((rest + 95))
   echo "$rest MB of wheels, crates and the demo model"
 }
 cold_minutes() { echo $((4 + 26 / $(cpu_count))); }
-
-demo_model_path() { echo "${POME_CACHE:-$HOME/.cache/pome}/SmolLM2-135M-Instruct.Q4_1.gguf"; }

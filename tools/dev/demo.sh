@@ -1,7 +1,7 @@
 # ./dev demo: from nothing to an answer of a real model over HTTP.
 . tools/dev/build.sh
 
-demo_question="What is the capital of France? Answer in one sentence."
+demo_question="What is the capital of France, and what is it known for?"
 
 dev_demo() {
   demo_started=$(seconds_now)
@@ -9,7 +9,7 @@ dev_demo() {
   build_preset dev pome
   pome=build/dev/apps/pome
   say "the demo model: SmolLM2-135M-Instruct (95 MB, Apache-2.0)"
-  "$pome" pull smollm2 || die "'pome pull smollm2' failed; its message is above. Run './dev demo' again: the download goes on where it stopped"
+  "$pome" pull smollm2 >build/demo-model.txt || die "'pome pull smollm2' failed; its message is above. Run './dev demo' again: the download goes on where it stopped"
   serve_start "$pome" smollm2
   trap 'serve_stop' EXIT
   trap 'exit 130' INT
@@ -23,13 +23,7 @@ dev_demo() {
 
 demo_ask() {
   body='{"model":"smollm2","stream":true,"stream_options":{"include_usage":true},"max_tokens":80,"temperature":0,"messages":[{"role":"user","content":"'$demo_question'"}]}'
-  if have curl; then
-    note "curl -N http://127.0.0.1:$port/v1/chat/completions"
-    curl -sS -N --max-time 120 -H 'Content-Type: application/json' -d "$body" \
-      "http://127.0.0.1:$port/v1/chat/completions" | python3 tools/dev/client/print_stream.py
-  else
-    python3 tools/dev/client/print_stream.py "http://127.0.0.1:$port/v1/chat/completions" "$body"
-  fi
+  python3 tools/dev/client/print_stream.py "http://127.0.0.1:$port/v1/chat/completions" "$body"
 }
 
 # serve_start PROGRAM MODEL [FLAG…]: sets `port` and `server`, returns when /health says that a token can be made.

@@ -23,6 +23,6 @@ test_weights() {
   case " $1 " in *" parity "* | *" clients "*) ;; *) return 0 ;; esac
   say "weights for the tests: SmolLM2 135M (95 MB) and Gemma 3 270M (242 MB)"
   for name in smollm2 gemma3-270m; do
-    build/dev/apps/pome pull "$name" || note "could not fetch $name; the tests that need it will be skipped"
+    build/dev/apps/pome pull "$name" >/dev/null || note "could not fetch $name; the tests that need it will be skipped"
   done
 }

@@ -1,17 +1,23 @@
 """Prints a streamed chat answer as it arrives, then the prompt and decode speed.
 
-usage: curl -N … | print_stream.py          reads server-sent events from standard input
-       print_stream.py URL JSON_BODY        sends the request itself
+usage: print_stream.py URL JSON_BODY      asks with curl where there is one, else with Python's own client
 Exit code 1 when no text came or the server reported an error.
 """
 import http.client
 import json
+import shutil
+import subprocess
 import sys
 import time
 import urllib.parse
 
 
 def request_lines(url: str, body: str):
+    if shutil.which("curl"):
+        command = ["curl", "-sS", "-N", "--max-time", "120", "-H", "Content-Type: application/json", "-d", body, url]
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as curl:
+            yield from curl.stdout
+        return
     parts = urllib.parse.urlsplit(url)
     connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=120)
     connection.request("POST", parts.path, body, {"Content-Type": "application/json"})
@@ -60,4 +66,4 @@ def report(usage: dict, wait_s: float, decode_s: float) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(show(request_lines(*sys.argv[1:3]) if len(sys.argv) == 3 else sys.stdin.buffer))
+    sys.exit(show(request_lines(*sys.argv[1:3])))
