@@ -13,6 +13,7 @@ namespace pome {
 enum class ErrorCode {
   invalid_argument,    // 400: the request or file is wrong; the message names the field and the fix
   unauthorized,        // 401
+  forbidden,           // 403: a Host or Origin that is not ours
   not_found,           // 404
   method_not_allowed,  // 405
   timeout,             // 408

@@ -1,0 +1,268 @@
+#include "protocol/native/generate.h"
+
+#include <fmt/format.h>
+
+#include <set>
+
+#include "protocol/field_table.h"
+#include "protocol/native/fields.h"
+
+namespace pome::protocol::native {
+namespace {
+
+constexpr int32_t kMaxNewTokensDefault = 128;
+
+void read_texts(ObjectReader& reader, const json::value& text, GenerateRequest& request) {
+  if (text.is_string()) {
+    request.prompts.emplace_back(std::string(text.get_string()));
+    return;
+  }
+  request.list = true;
+  const json::array* list = reader.array("text");
+  if (list == nullptr) {
+    return;
+  }
+  if (list->empty() || list->size() > kPromptsMax) {
+    reader.fail("text", fmt::format("expected 1 to {} prompts, got {}", kPromptsMax, list->size()));
+    return;
+  }
+  for (const json::value& item : *list) {
+    if (!item.is_string()) {
+      reader.fail("text", fmt::format("expected strings, got {}", json_type_name(item)));
+      return;
+    }
+    request.prompts.emplace_back(std::string(item.get_string()));
+  }
+}
+
+void read_input_ids(ObjectReader& reader, GenerateRequest& request) {
+  const json::array* list = reader.array("input_ids");
+  if (list == nullptr) {
+    return;
+  }
+  request.list = !list->empty() && (*list)[0].is_array();
+  if (!request.list) {
+    request.prompts.emplace_back(reader.tokens("input_ids", kPromptTokensMax));
+    return;
+  }
+  if (list->size() > kPromptsMax) {
+    reader.fail("input_ids",
+                fmt::format("expected 1 to {} prompts, got {}", kPromptsMax, list->size()));
+    return;
+  }
+  for (const json::value& item : *list) {
+    json::object one;
+    one["input_ids"] = item;
+    ObjectReader inner(one);
+    request.prompts.emplace_back(inner.tokens("input_ids", kPromptTokensMax));
+    if (const Status status = inner.status(); !status) {
+      reader.fail(status.error());
+      return;
+    }
+  }
+}
+
+void read_prompts(ObjectReader& reader, GenerateRequest& request) {
+  const json::value* text = reader.value("text");
+  const json::value* ids = reader.value("input_ids");
+  if ((text == nullptr) == (ids == nullptr)) {
+    reader.fail("text", "expected exactly one of text and input_ids");
+    return;
+  }
+  if (text != nullptr) {
+    read_texts(reader, *text, request);
+  } else {
+    read_input_ids(reader, request);
+  }
+}
+
+struct SamplingObject {
+  GenerationFields fields;
+  bool max_tokens_named = false;
+};
+
+Result<SamplingObject> read_sampling_object(const json::object& object,
+                                            const GenerationFields& defaults, std::string prefix,
+                                            std::vector<std::string>& hints) {
+  Result<std::vector<std::string>> found = check_fields(object, sampling_fields(), prefix);
+  if (!found) {
+    return found.error();
+  }
+  hints.insert(hints.end(), found->begin(), found->end());
+  SamplingObject out{.fields = defaults};
+  ObjectReader reader(object, std::move(prefix));
+  read_generation_fields(
+      reader,
+      {.seed = "sampling_seed", .min_tokens = "min_new_tokens", .keep_stop = "no_stop_trim"},
+      out.fields);
+  out.max_tokens_named = reader.value("max_new_tokens") != nullptr;
+  out.fields.max_tokens =
+      out.max_tokens_named ? read_token_limit(reader, "max_new_tokens") : kMaxNewTokensDefault;
+  POME_TRY(reader.status());
+  return out;
+}
+
+Status read_sampling(ObjectReader& reader, const GenerationFields& defaults,
+                     GenerateRequest& request) {
+  const json::value* value = reader.value("sampling_params");
+  const json::object none;
+  std::vector<const json::object*> objects;
+  if (value == nullptr) {
+    objects.push_back(&none);
+  } else if (const json::array* list = value->if_array()) {
+    if (list->size() != request.prompts.size()) {
+      return invalid(fmt::format("'sampling_params': expected one for each of {} prompts, got {}",
+                                 request.prompts.size(), list->size()),
+                     "sampling_params");
+    }
+    for (const json::value& item : *list) {
+      objects.push_back(item.if_object());
+    }
+  } else {
+    objects.push_back(value->if_object());
+  }
+  for (size_t i = 0; i < objects.size(); ++i) {
+    if (objects[i] == nullptr) {
+      return invalid("'sampling_params': expected an object or a list of objects",
+                     "sampling_params");
+    }
+    const std::string prefix = objects.size() == 1 ? std::string("sampling_params.")
+                                                   : fmt::format("sampling_params[{}].", i);
+    Result<SamplingObject> one = read_sampling_object(*objects[i], defaults, prefix, request.hints);
+    if (!one) {
+      return one.error();
+    }
+    request.generations.push_back(std::move(one->fields));
+    request.max_tokens_named.push_back(one->max_tokens_named);
+  }
+  request.generations.resize(request.prompts.size(), request.generations.front());
+  request.max_tokens_named.resize(request.prompts.size(), request.max_tokens_named.front());
+  return {};
+}
+
+void read_rids(ObjectReader& reader, GenerateRequest& request) {
+  request.rids = reader.strings("rid", {.items_max = kPromptsMax, .item_bytes_max = kNameBytesMax});
+  if (request.rids.size() == 1 && request.prompts.size() > 1) {
+    const std::string stem = request.rids.front();
+    request.rids.clear();
+    for (size_t i = 0; i < request.prompts.size(); ++i) {
+      request.rids.push_back(fmt::format("{}_{}", stem, i));
+    }
+  }
+  if (!request.rids.empty() && request.rids.size() != request.prompts.size()) {
+    reader.fail("rid", fmt::format("expected one for each of {} prompts, got {}",
+                                   request.prompts.size(), request.rids.size()));
+  }
+  if (std::set<std::string>(request.rids.begin(), request.rids.end()).size() !=
+      request.rids.size()) {
+    reader.fail("rid", "expected different ids");
+  }
+}
+
+json::value entry_body(const LogprobEntry& entry, bool with_text) {
+  return json::array{entry.logprob, entry.token,
+                     with_text ? json::value(entry.text) : json::value(nullptr)};
+}
+
+void add_logprobs(json::object& meta, const GenerateOutput& output) {
+  json::array chosen;
+  json::array tops;
+  bool any_top = false;
+  for (const TokenLogprobs& token : *output.logprobs) {
+    chosen.push_back(entry_body(token.chosen, output.text_in_logprobs));
+    json::array top;
+    for (const LogprobEntry& entry : token.top) {
+      top.push_back(entry_body(entry, output.text_in_logprobs));
+      any_top = true;
+    }
+    tops.push_back(std::move(top));
+  }
+  meta["input_token_logprobs"] = json::array();
+  meta["output_token_logprobs"] = std::move(chosen);
+  if (any_top) {
+    meta["output_top_logprobs"] = std::move(tops);
+  }
+}
+
+json::value finish_body(const GenerateOutput& output) {
+  if (output.finish_reason.empty()) {
+    return nullptr;
+  }
+  json::object finish;
+  finish["type"] = output.finish_reason;
+  if (const Token* token = std::get_if<Token>(&output.matched_stop)) {
+    finish["matched"] = *token;
+  } else if (const std::string* text = std::get_if<std::string>(&output.matched_stop)) {
+    finish["matched"] = *text;
+  } else if (output.finish_reason == "length") {
+    finish["length"] = output.max_tokens;
+  }
+  return finish;
+}
+
+}  // namespace
+
+Result<GenerateRequest> parse_generate_request(const json::value& body,
+                                               const sampling::Params& defaults) {
+  const json::object* object = body.if_object();
+  if (object == nullptr) {
+    return invalid(fmt::format("expected a JSON object, got {}", json_type_name(body)));
+  }
+  GenerateRequest request;
+  Result<std::vector<std::string>> hints = check_fields(*object, generate_fields());
+  if (!hints) {
+    return hints.error();
+  }
+  request.hints = std::move(*hints);
+
+  ObjectReader reader(*object);
+  read_prompts(reader, request);
+  POME_TRY(reader.status());
+  GenerationFields shared;
+  shared.sampling = defaults;
+  if (const auto priority = reader.integer("priority", {.min = INT32_MIN, .max = INT32_MAX})) {
+    shared.priority = static_cast<int32_t>(*priority);
+  }
+  shared.cache_namespace = reader.string("cache_salt", kNameBytesMax).value_or("");
+  const bool logprobs = reader.boolean("return_logprob").value_or(false);
+  const auto top = reader.integer("top_logprobs_num", {.min = 0, .max = kTopLogprobsMax});
+  if (top && *top > 0 && !logprobs) {
+    reader.fail("top_logprobs_num", "needs \"return_logprob\": true");
+  }
+  if (logprobs) {
+    shared.top_logprobs = static_cast<int32_t>(top.value_or(0));
+  }
+  request.text_in_logprobs = reader.boolean("return_text_in_logprobs").value_or(false);
+  request.stream = reader.boolean("stream").value_or(false);
+  read_rids(reader, request);
+  POME_TRY(reader.status());
+  POME_TRY(read_sampling(reader, shared, request));
+  return request;
+}
+
+json::object generate_body(const GenerateOutput& output) {
+  json::object meta;
+  meta["id"] = output.rid;
+  meta["finish_reason"] = finish_body(output);
+  meta["prompt_tokens"] = output.prompt_tokens;
+  meta["completion_tokens"] = output.completion_tokens;
+  meta["cached_tokens"] = output.cached_tokens;
+  if (!output.finish_reason.empty()) {
+    meta["e2e_latency"] = output.latency_s;
+  }
+  if (output.logprobs) {
+    add_logprobs(meta, output);
+  }
+  json::array ids;
+  for (const Token token : output.tokens) {
+    ids.push_back(token);
+  }
+  json::object body;
+  body["text"] = output.text;
+  body["output_ids"] = std::move(ids);
+  body["meta_info"] = std::move(meta);
+  body["index"] = output.index;
+  return body;
+}
+
+}  // namespace pome::protocol::native

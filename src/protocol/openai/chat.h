@@ -1,0 +1,41 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "base/result.h"
+#include "protocol/generation_fields.h"
+
+namespace pome::protocol::openai {
+
+inline constexpr size_t kMessagesMax = 4096;
+
+struct StreamOptions {
+  bool include_usage = false;           // one last chunk with usage and no choices
+  bool continuous_usage_stats = false;  // usage in every chunk
+};
+
+struct ChatRequest {
+  std::string model;  // empty when absent
+  std::string rid;    // the client's id for the request; empty when absent
+  // As the chat template sees them: `content` is a string or null, text parts are joined,
+  // `developer` has become `system`, other keys are as they came.
+  json::array messages;
+  json::object template_variables;
+  bool add_generation_prompt = true;
+  bool continue_final_message = false;
+  bool stream = false;
+  StreamOptions stream_options;
+  GenerationFields generation;
+  std::vector<std::string> hints;  // accepted fields that change nothing, for the debug log
+};
+
+// `defaults` are the sampling parameters of a request that names none.
+Result<ChatRequest> parse_chat_request(const json::value& body, const sampling::Params& defaults);
+
+// {"include_usage": …}; refused without `stream`.
+StreamOptions read_stream_options(ObjectReader& reader, bool stream);
+
+}  // namespace pome::protocol::openai

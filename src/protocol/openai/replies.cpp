@@ -1,0 +1,235 @@
+#include "protocol/openai/replies.h"
+
+namespace pome::protocol::openai {
+namespace {
+
+json::object head_body(const ReplyHead& head, std::string_view object) {
+  json::object body;
+  body["id"] = head.id;
+  body["object"] = object;
+  body["created"] = head.created_s;
+  body["model"] = head.model;
+  return body;
+}
+
+void add_finish(json::object& body, const Choice& choice) {
+  body["finish_reason"] =
+      choice.finish_reason.empty() ? json::value(nullptr) : json::value(choice.finish_reason);
+  if (const Token* token = std::get_if<Token>(&choice.matched_stop)) {
+    body["matched_stop"] = *token;
+  } else if (const std::string* text = std::get_if<std::string>(&choice.matched_stop)) {
+    body["matched_stop"] = valid_utf8(*text);
+  }
+}
+
+json::object token_body(const TokenText& token) {
+  json::array bytes;
+  for (const char c : token.bytes) {
+    bytes.push_back(static_cast<unsigned char>(c));
+  }
+  json::object body;
+  body["token"] = valid_utf8(token.bytes);
+  body["bytes"] = std::move(bytes);
+  body["logprob"] = token.logprob;
+  return body;
+}
+
+json::value chat_logprobs(const Choice& choice) {
+  if (!choice.logprobs) {
+    return nullptr;
+  }
+  json::array content;
+  for (const TokenLogprobs& token : *choice.logprobs) {
+    json::object entry = token_body(token.chosen);
+    json::array top;
+    for (const TokenText& other : token.top) {
+      top.push_back(token_body(other));
+    }
+    entry["top_logprobs"] = std::move(top);
+    content.push_back(std::move(entry));
+  }
+  json::object body;
+  body["content"] = std::move(content);
+  body["refusal"] = nullptr;
+  return body;
+}
+
+json::value completion_logprobs(const Choice& choice) {
+  if (!choice.logprobs) {
+    return nullptr;
+  }
+  json::array tokens;
+  json::array logprobs;
+  json::array tops;
+  json::array offsets;
+  int64_t offset = choice.text_offset;
+  for (const TokenLogprobs& token : *choice.logprobs) {
+    tokens.push_back(json::value(valid_utf8(token.chosen.bytes)));
+    logprobs.push_back(token.chosen.logprob);
+    json::object top;
+    for (const TokenText& other : token.top) {
+      top.emplace(valid_utf8(other.bytes), other.logprob);
+    }
+    tops.push_back(std::move(top));
+    offsets.push_back(offset);
+    offset += static_cast<int64_t>(token.chosen.bytes.size());
+  }
+  json::object body;
+  body["tokens"] = std::move(tokens);
+  body["token_logprobs"] = std::move(logprobs);
+  body["top_logprobs"] = std::move(tops);
+  body["text_offset"] = std::move(offsets);
+  return body;
+}
+
+json::object completion_choice(const Choice& choice) {
+  json::object body;
+  body["index"] = choice.index;
+  body["text"] = choice.text;
+  body["logprobs"] = completion_logprobs(choice);
+  add_finish(body, choice);
+  return body;
+}
+
+// Length of the well-formed sequence at the front, or 0; `ill` is then the length of the maximal
+// prefix of one, at least 1 (Unicode 15, table 3-7).
+size_t sequence_length(std::string_view s, size_t& ill) {
+  const auto at = [&](size_t i) { return static_cast<unsigned char>(s[i]); };
+  const unsigned char lead = at(0);
+  ill = 1;
+  if (lead < 0x80) {
+    return 1;
+  }
+  const size_t length = lead >= 0xc2 && lead <= 0xdf   ? 2
+                        : lead >= 0xe0 && lead <= 0xef ? 3
+                        : lead >= 0xf0 && lead <= 0xf4 ? 4
+                                                       : 0;
+  for (size_t i = 1; i < length; ++i) {
+    const unsigned char low = i > 1 ? 0x80 : lead == 0xe0 ? 0xa0 : lead == 0xf0 ? 0x90 : 0x80;
+    const unsigned char high = i > 1 ? 0xbf : lead == 0xed ? 0x9f : lead == 0xf4 ? 0x8f : 0xbf;
+    if (i >= s.size() || at(i) < low || at(i) > high) {
+      ill = i;
+      return 0;
+    }
+  }
+  return length;
+}
+
+}  // namespace
+
+std::string valid_utf8(std::string_view bytes) {
+  std::string out;
+  out.reserve(bytes.size());
+  while (!bytes.empty()) {
+    size_t ill = 0;
+    const size_t length = sequence_length(bytes, ill);
+    if (length == 0) {
+      out += "\xef\xbf\xbd";
+      bytes.remove_prefix(ill);
+    } else {
+      out.append(bytes.substr(0, length));
+      bytes.remove_prefix(length);
+    }
+  }
+  return out;
+}
+
+json::object usage_body(const Usage& usage) {
+  json::object details;
+  details["cached_tokens"] = usage.cached_tokens;
+  json::object body;
+  body["prompt_tokens"] = usage.prompt_tokens;
+  body["completion_tokens"] = usage.completion_tokens;
+  body["total_tokens"] = usage.prompt_tokens + usage.completion_tokens;
+  body["prompt_tokens_details"] = std::move(details);
+  return body;
+}
+
+json::object chat_reply(const ReplyHead& head, const std::vector<Choice>& choices,
+                        const Usage& usage) {
+  json::array list;
+  for (const Choice& choice : choices) {
+    json::object message;
+    message["role"] = "assistant";
+    message["content"] = choice.text;
+    message["refusal"] = nullptr;
+    json::object entry;
+    entry["index"] = choice.index;
+    entry["message"] = std::move(message);
+    entry["logprobs"] = chat_logprobs(choice);
+    add_finish(entry, choice);
+    list.push_back(std::move(entry));
+  }
+  json::object body = head_body(head, "chat.completion");
+  body["choices"] = std::move(list);
+  body["usage"] = usage_body(usage);
+  return body;
+}
+
+json::object chat_chunk(const ReplyHead& head, const Choice& choice, bool first) {
+  json::object delta;
+  if (first) {
+    delta["role"] = "assistant";
+  }
+  if (first || !choice.text.empty()) {
+    delta["content"] = choice.text;
+  }
+  json::object entry;
+  entry["index"] = choice.index;
+  entry["delta"] = std::move(delta);
+  entry["logprobs"] = chat_logprobs(choice);
+  add_finish(entry, choice);
+  json::object body = head_body(head, "chat.completion.chunk");
+  body["choices"] = json::array{std::move(entry)};
+  return body;
+}
+
+json::object completion_reply(const ReplyHead& head, const std::vector<Choice>& choices,
+                              const Usage& usage) {
+  json::array list;
+  for (const Choice& choice : choices) {
+    list.push_back(completion_choice(choice));
+  }
+  json::object body = head_body(head, "text_completion");
+  body["choices"] = std::move(list);
+  body["usage"] = usage_body(usage);
+  return body;
+}
+
+json::object completion_chunk(const ReplyHead& head, const Choice& choice) {
+  json::object body = head_body(head, "text_completion");
+  body["choices"] = json::array{completion_choice(choice)};
+  return body;
+}
+
+json::object usage_chunk(const ReplyHead& head, std::string_view object, const Usage& usage) {
+  json::object body = head_body(head, object);
+  body["choices"] = json::array();
+  body["usage"] = usage_body(usage);
+  return body;
+}
+
+json::object model_body(const ModelCard& card) {
+  json::object body;
+  body["id"] = card.id;
+  body["object"] = "model";
+  body["created"] = card.created_s;
+  body["owned_by"] = "pome";
+  body["root"] = card.root;
+  body["parent"] = nullptr;
+  body["max_model_len"] = card.context_tokens;
+  return body;
+}
+
+json::object models_body(const std::vector<ModelCard>& cards) {
+  json::array data;
+  for (const ModelCard& card : cards) {
+    data.push_back(model_body(card));
+  }
+  json::object body;
+  body["object"] = "list";
+  body["data"] = std::move(data);
+  return body;
+}
+
+}  // namespace pome::protocol::openai

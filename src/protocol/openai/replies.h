@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/json.h"
+
+namespace pome::protocol::openai {
+
+struct Usage {
+  int64_t prompt_tokens = 0;
+  int64_t completion_tokens = 0;
+  int64_t cached_tokens = 0;
+};
+
+// What every object of one reply carries.
+struct ReplyHead {
+  std::string id = {};
+  int64_t created_s = 0;   // Unix time
+  std::string model = {};  // the served name
+};
+
+struct TokenText {
+  Token token = 0;
+  std::string bytes = {};  // may be half a code point
+  float logprob = 0.0f;
+};
+
+struct TokenLogprobs {
+  TokenText chosen = {};
+  std::vector<TokenText> top = {};  // best first
+};
+
+using MatchedStop = std::variant<std::monostate, Token, std::string>;
+
+struct Choice {
+  int32_t index = 0;
+  std::string text = {};
+  std::optional<std::vector<TokenLogprobs>> logprobs = {};
+  int32_t text_offset = 0;         // completions' logprobs: bytes of text before this piece
+  std::string finish_reason = {};  // "stop", "length", "abort"; empty while it goes on
+  MatchedStop matched_stop = {};
+};
+
+json::object usage_body(const Usage& usage);
+
+json::object chat_reply(const ReplyHead& head, const std::vector<Choice>& choices,
+                        const Usage& usage);
+// The first chunk of a choice also names the role.
+json::object chat_chunk(const ReplyHead& head, const Choice& choice, bool first);
+json::object completion_reply(const ReplyHead& head, const std::vector<Choice>& choices,
+                              const Usage& usage);
+json::object completion_chunk(const ReplyHead& head, const Choice& choice);
+// The last chunk of a stream that asked for usage: no choices.
+json::object usage_chunk(const ReplyHead& head, std::string_view object, const Usage& usage);
+
+struct ModelCard {
+  std::string id = {};
+  std::string root = {};  // where the weights came from, without its directory
+  int64_t created_s = 0;
+  int32_t context_tokens = 0;
+};
+json::object model_body(const ModelCard& card);
+json::object models_body(const std::vector<ModelCard>& cards);
+
+// `bytes` with everything that is not UTF-8 replaced by U+FFFD, once for each maximal ill-formed
+// run.
+std::string valid_utf8(std::string_view bytes);
+
+}  // namespace pome::protocol::openai
