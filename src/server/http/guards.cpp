@@ -1,0 +1,100 @@
+#include "server/http/guards.h"
+
+#include <algorithm>
+
+namespace pome::server {
+namespace {
+
+bool equal_in_constant_time(std::string_view a, std::string_view b) {
+  unsigned difference = a.size() == b.size() ? 0 : 1;
+  for (size_t i = 0; i < a.size(); ++i) {
+    difference |= static_cast<unsigned char>(a[i]) ^
+                  static_cast<unsigned char>(b.empty() ? 0 : b[i % b.size()]);
+  }
+  return difference == 0;
+}
+
+// "https://app.example:8080" → "app.example:8080"; empty for "null" and everything without a
+// scheme.
+std::string_view origin_authority(std::string_view origin) {
+  const size_t scheme = origin.find("://");
+  return scheme == std::string_view::npos ? std::string_view() : origin.substr(scheme + 3);
+}
+
+}  // namespace
+
+std::string host_name(std::string_view host_and_port) {
+  std::string_view name = host_and_port;
+  if (!name.empty() && name[0] == '[') {
+    name = name.substr(1, name.find(']') == std::string_view::npos ? 0 : name.find(']') - 1);
+  } else if (std::count(name.begin(), name.end(), ':') == 1) {
+    name = name.substr(0, name.find(':'));
+  }
+  std::string out(name);
+  std::transform(out.begin(), out.end(), out.begin(),
+                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+  return out;
+}
+
+bool is_loopback_name(std::string_view host) {
+  constexpr std::string_view kSuffix = ".localhost";
+  if (host == "localhost" || host == "::1" ||
+      (host.size() > kSuffix.size() && host.substr(host.size() - kSuffix.size()) == kSuffix)) {
+    return true;
+  }
+  // A dotted IPv4 literal of 127/8, and not a name that merely begins with "127.".
+  return host.substr(0, 4) == "127." && std::count(host.begin(), host.end(), '.') == 3 &&
+         host.find_first_not_of("0123456789.") == std::string_view::npos;
+}
+
+Status check_host_and_origin(const Request& request, const GuardOptions& options) {
+  const std::string_view host = request.header("Host").value_or("");
+  const std::string bound = host_name(options.host);
+  const std::string name = host_name(host);
+  if (is_loopback_name(bound) && !host.empty() && !is_loopback_name(name) && name != bound) {
+    return Error{ErrorCode::forbidden,
+                 "the Host header does not name this machine; a server on a loopback address "
+                 "answers to localhost only (--host)",
+                 "Host"};
+  }
+  const auto origin = request.header("Origin");
+  if (!origin) {
+    return {};
+  }
+  for (const std::string& allowed : options.allowed_origins) {
+    if (allowed == "*" || allowed == *origin) {
+      return {};
+    }
+  }
+  const std::string_view authority = origin_authority(*origin);
+  if (is_loopback_name(host_name(authority)) ||
+      (!authority.empty() && equal_ignoring_case(authority, host))) {
+    return {};
+  }
+  return Error{
+      ErrorCode::forbidden,
+      "pages of this origin may not use the server; --allowed-origins names those that may",
+      "Origin"};
+}
+
+std::string allow_origin(const Request& request) {
+  return std::string(request.header("Origin").value_or(""));
+}
+
+Status check_api_key(const Request& request, const GuardOptions& options) {
+  if (options.api_key.empty()) {
+    return {};
+  }
+  constexpr std::string_view kScheme = "Bearer ";
+  const std::string_view value = request.header("Authorization").value_or("");
+  if (value.size() > kScheme.size() &&
+      equal_ignoring_case(value.substr(0, kScheme.size()), kScheme) &&
+      equal_in_constant_time(value.substr(kScheme.size()), options.api_key)) {
+    return {};
+  }
+  return Error{ErrorCode::unauthorized,
+               "expected the header \"Authorization: Bearer KEY\" with the server's --api-key",
+               "Authorization"};
+}
+
+}  // namespace pome::server
