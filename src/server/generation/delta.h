@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/result.h"
+
+namespace pome::server {
+
+struct TokenPiece {
+  Token token = 0;
+  float logprob = 0.0f;
+  std::string bytes = {};  // as it appears in text; may be a part of a character
+};
+
+// One output token. Logprobs and bytes are filled when the request asked for logprobs.
+struct OutputToken {
+  TokenPiece chosen = {};
+  std::vector<TokenPiece> top = {};
+  bool is_stop = false;  // the token that ended the output; not a part of the text
+};
+
+enum class Finish { none, stop, length, abort, error };
+
+// What one step, or several, added to one choice.
+struct Delta {
+  int32_t choice = 0;
+  std::string text = {};  // whole code points
+  std::vector<OutputToken> tokens = {};
+  Finish finish = Finish::none;
+  std::variant<std::monostate, Token, std::string> matched_stop = {};
+  Error error = {};  // for Finish::error
+  int32_t prompt_tokens = 0;
+  int32_t cached_tokens = 0;
+  int32_t completion_tokens = 0;  // so far; the token that ended the output counts
+};
+
+}  // namespace pome::server

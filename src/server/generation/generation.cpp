@@ -1,0 +1,226 @@
+#include "server/generation/generation.h"
+
+#include <algorithm>
+#include <boost/asio/post.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <cmath>
+#include <iterator>
+
+namespace pome::server {
+namespace {
+
+engine::Job make_job(const PromptJob& prompt, RequestId request, SequenceId sequence,
+                     int32_t context_tokens) {
+  const protocol::GenerationFields& fields = prompt.fields;
+  const auto left = static_cast<int32_t>(
+      std::max<int64_t>(1, context_tokens - static_cast<int64_t>(prompt.tokens.size())));
+  engine::Job job;
+  job.request = request;
+  job.sequence = sequence;
+  job.segments = {{.tokens = prompt.tokens}};
+  job.sampling = fields.sampling;
+  job.max_tokens = fields.max_tokens.value_or(left);
+  if (prompt.max_tokens_yields) {
+    job.max_tokens = std::min(job.max_tokens, left);
+  }
+  job.stop_tokens = fields.stop_tokens;
+  job.ignore_eos = fields.ignore_eos;
+  job.priority = fields.priority;
+  job.cache_namespace = fields.cache_namespace;
+  job.top_logprobs = fields.top_logprobs;
+  return job;
+}
+
+// JSON has no infinity; a token that cannot be gets OpenAI's -9999.
+float finite(float logprob) {
+  return std::isfinite(logprob) ? logprob : -9999.0f;
+}
+
+}  // namespace
+
+Generation::Generation(const GenerationContext& context)
+    : dispatcher_(context.dispatcher),
+      text_(context.text),
+      network_(context.network),
+      strand_(asio::make_strand(context.text_pool)),
+      wake_(context.network, asio::steady_timer::time_point::max()) {}
+
+Result<std::shared_ptr<Generation>> Generation::start(const GenerationContext& context,
+                                                      std::vector<PromptJob> prompts) {
+  std::shared_ptr<Generation> generation(new Generation(context));
+  const int32_t context_tokens = context.dispatcher.engine().model().context_tokens;
+  // Every choice exists before the first event can come: the map is the strand's from then on.
+  std::vector<engine::Job> jobs;
+  for (const PromptJob& prompt : prompts) {
+    const RequestId request = context.dispatcher.next_request();
+    generation->requests_.push_back({request, prompt.rid});
+    for (int32_t k = 0; k < prompt.fields.choices; ++k) {
+      const SequenceId sequence = context.dispatcher.next_sequence();
+      jobs.push_back(make_job(prompt, request, sequence, context_tokens));
+      if (jobs.back().sampling.seed) {
+        *jobs.back().sampling.seed += static_cast<uint64_t>(k);  // n choices of one seed differ
+      }
+      generation->choices_.emplace(
+          sequence,
+          Choice{.sequence = sequence,
+                 .index = static_cast<int32_t>(jobs.size() - 1),
+                 .logprobs = prompt.fields.top_logprobs >= 0,
+                 .keep_stop = prompt.fields.keep_stop,
+                 .stream = text::TextStream(context.text.tokenizer,
+                                            {.stops = prompt.fields.stop,
+                                             .no_stop_trim = prompt.fields.keep_stop,
+                                             .skip_special = prompt.fields.skip_special_tokens})});
+    }
+  }
+  for (const NamedRequest& request : generation->requests_) {
+    context.dispatcher.name_request(request.rid, request.id);
+  }
+  for (engine::Job& job : jobs) {
+    const SequenceId sequence = job.sequence;
+    context.dispatcher.add(sequence, generation);
+    if (const Status status = context.dispatcher.engine().submit(std::move(job)); !status) {
+      context.dispatcher.remove(sequence);
+      generation->cancel();
+      return status.error();
+    }
+  }
+  return generation;
+}
+
+Generation::~Generation() {
+  for (const NamedRequest& request : requests_) {
+    dispatcher_.forget_request(request.rid, request.id);
+  }
+}
+
+asio::awaitable<std::vector<Delta>> Generation::next() {
+  const auto self = shared_from_this();
+  while (waiting_.empty() && ended_ < choices_.size()) {
+    boost::system::error_code ignored;
+    co_await wake_.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+  }
+  std::vector<Delta> taken(std::make_move_iterator(waiting_.begin()),
+                           std::make_move_iterator(waiting_.end()));
+  waiting_.clear();
+  co_return taken;
+}
+
+void Generation::cancel() {
+  for (const NamedRequest& request : requests_) {
+    dispatcher_.engine().cancel(request.id);
+  }
+}
+
+void Generation::fail(Error error) {
+  asio::post(strand_, [self = shared_from_this(), error = std::move(error)] {
+    for (auto& [sequence, choice] : self->choices_) {
+      if (choice.ended) {
+        continue;
+      }
+      choice.ended = true;
+      self->deliver({.choice = choice.index, .finish = Finish::error, .error = error});
+    }
+  });
+}
+
+void Generation::on_event(engine::Event event) {
+  asio::post(strand_,
+             [self = shared_from_this(), event = std::move(event)] { self->decode(event); });
+}
+
+void Generation::decode(const engine::Event& event) {
+  const auto found = choices_.find(event.sequence);
+  if (found == choices_.end() || found->second.ended) {
+    return;  // surplus after a stop string
+  }
+  Choice& choice = found->second;
+  Delta delta{.choice = choice.index,
+              .prompt_tokens = event.prompt_tokens,
+              .cached_tokens = event.cached_tokens};
+  decode_tokens(event, choice, delta);
+  if (!choice.ended && event.finish != engine::FinishReason::none) {
+    end_choice(event, choice, delta);
+  }
+  delta.completion_tokens = choice.completion_tokens;
+  deliver(std::move(delta));
+}
+
+void Generation::decode_tokens(const engine::Event& event, Choice& choice, Delta& delta) {
+  for (size_t i = 0; i < event.tokens.size(); ++i) {
+    const engine::TokenOutput& output = event.tokens[i];
+    OutputToken described = describe(output, choice.logprobs);
+    described.is_stop = i + 1 == event.tokens.size() &&
+                        event.finish == engine::FinishReason::stop_token &&
+                        event.matched_stop == output.token;
+    ++choice.completion_tokens;
+    const bool hidden = described.is_stop && !choice.keep_stop;
+    delta.tokens.push_back(std::move(described));
+    if (hidden) {
+      continue;
+    }
+    text::TextDelta piece = choice.stream.push(std::span(&output.token, 1));
+    delta.text += piece.text;
+    if (piece.finished) {
+      choice.ended = true;
+      delta.finish = Finish::stop;
+      if (piece.matched_stop) {
+        delta.matched_stop = *piece.matched_stop;
+      }
+      dispatcher_.engine().finish(choice.sequence);
+      return;
+    }
+  }
+}
+
+OutputToken Generation::describe(const engine::TokenOutput& output, bool logprobs) const {
+  OutputToken token;
+  token.chosen.token = output.token;
+  if (!logprobs) {
+    return token;
+  }
+  token.chosen.logprob = finite(output.logprob);
+  token.chosen.bytes = text_.tokenizer.piece_bytes(output.token).bytes;
+  for (const engine::TokenLogprob& other : output.top) {
+    token.top.push_back(
+        {other.token, finite(other.logprob), text_.tokenizer.piece_bytes(other.token).bytes});
+  }
+  return token;
+}
+
+void Generation::end_choice(const engine::Event& event, Choice& choice, Delta& delta) {
+  delta.text += choice.stream.finish().text;
+  choice.ended = true;
+  switch (event.finish) {
+    case engine::FinishReason::stop_token:
+      delta.finish = Finish::stop;
+      if (event.matched_stop) {
+        delta.matched_stop = *event.matched_stop;
+      }
+      break;
+    case engine::FinishReason::length:
+      delta.finish = Finish::length;
+      break;
+    case engine::FinishReason::cancelled:
+      delta.finish = Finish::abort;
+      break;
+    case engine::FinishReason::error:
+      delta.finish = Finish::error;
+      delta.error = event.error;
+      break;
+    case engine::FinishReason::none:
+      CHECK(false, "an event without a finish reason ends nothing");
+  }
+}
+
+void Generation::deliver(Delta delta) {
+  asio::post(network_, [self = shared_from_this(), delta = std::move(delta)]() mutable {
+    if (delta.finish != Finish::none) {
+      ++self->ended_;
+    }
+    self->waiting_.push_back(std::move(delta));
+    self->wake_.cancel();
+  });
+}
+
+}  // namespace pome::server

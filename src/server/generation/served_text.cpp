@@ -1,0 +1,64 @@
+#include "server/generation/served_text.h"
+
+#include <fmt/format.h>
+
+namespace pome::server {
+namespace {
+
+Status check_length(size_t bytes, int32_t context_tokens, std::string_view field) {
+  if (bytes <= kBytesPerTokenMax * static_cast<size_t>(context_tokens)) {
+    return {};
+  }
+  return invalid(fmt::format("'{}': {} bytes of text can never fit the context of {} tokens", field,
+                             bytes, context_tokens),
+                 std::string(field));
+}
+
+Result<std::vector<Token>> with_field(Result<std::vector<Token>> tokens, std::string_view field) {
+  if (tokens) {
+    return tokens;
+  }
+  Error error = tokens.error();
+  error.field = field;
+  return error;
+}
+
+}  // namespace
+
+Result<std::vector<Token>> encode_chat(const ServedText& served, const text::ChatInput& input,
+                                       int32_t context_tokens) {
+  if (!served.chat) {
+    return invalid(
+        "the model has no chat template: use /v1/completions, or start the server with "
+        "--chat-template",
+        "messages");
+  }
+  size_t bytes = 0;
+  for (const json::value& message : input.messages) {
+    const json::object* object = message.if_object();
+    const json::value* content = object == nullptr ? nullptr : find(*object, "content");
+    bytes += content != nullptr && content->is_string() ? content->get_string().size() : 0;
+  }
+  POME_TRY(check_length(bytes, context_tokens, "messages"));
+  Result<text::RenderedPrompt> rendered = served.chat->render(input);
+  if (!rendered) {
+    Error error = rendered.error();
+    error.code = ErrorCode::invalid_argument;
+    error.field = "messages";
+    return error;
+  }
+  POME_TRY(check_length(rendered->text.size(), context_tokens, "messages"));
+  return with_field(served.tokenizer.encode(rendered->text, {.add_special = false,
+                                                             .parse_special = true,
+                                                             .literal = rendered->literal}),
+                    "messages");
+}
+
+Result<std::vector<Token>> encode_prompt(const ServedText& served, std::string_view prompt,
+                                         bool add_special, int32_t context_tokens,
+                                         std::string_view field) {
+  POME_TRY(check_length(prompt.size(), context_tokens, field));
+  return with_field(served.tokenizer.encode(prompt, {.add_special = add_special}), field);
+}
+
+}  // namespace pome::server

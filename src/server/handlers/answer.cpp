@@ -1,0 +1,220 @@
+#include "server/handlers/answer.h"
+
+#include <fmt/format.h>
+
+#include <iterator>
+#include <optional>
+
+#include "base/log.h"
+#include "protocol/errors.h"
+#include "protocol/field_table.h"
+
+namespace pome::server {
+
+ActiveRequest::ActiveRequest(ServerContext& context)
+    : context_(context), start_(std::chrono::steady_clock::now()) {
+  ++context_.active;
+}
+
+ActiveRequest::~ActiveRequest() {
+  --context_.active;
+  if (first_token_s_ >= 0.0) {
+    context_.metrics.observe_request({.seconds_to_first_token = first_token_s_,
+                                      .seconds = seconds(),
+                                      .completion_tokens = tokens_});
+  }
+}
+
+void ActiveRequest::saw(const Delta& delta) {
+  if (first_token_s_ < 0.0 && !delta.tokens.empty()) {
+    first_token_s_ = seconds();
+  }
+  tokens_ += static_cast<int64_t>(delta.tokens.size());
+}
+
+double ActiveRequest::seconds() const {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+}
+
+Status check_serving(const ServerContext& context) {
+  if (context.draining) {
+    return Error{ErrorCode::unavailable, "the server is shutting down", {}};
+  }
+  if (!context.engine.stats().ready) {
+    return Error{ErrorCode::unavailable, "the model is still loading", {}};
+  }
+  return {};
+}
+
+Status check_model_name(const ServerContext& context, const std::string& name) {
+  if (name.empty() || !context.options.strict_model_name ||
+      name == context.options.served_model_name) {
+    return {};
+  }
+  return Error{ErrorCode::not_found,
+               fmt::format("the model '{}' does not exist; served here: '{}'",
+                           protocol::printable(std::string_view(name).substr(0, 128)),
+                           context.options.served_model_name),
+               "model"};
+}
+
+void log_hints(const Request& request, const std::vector<std::string>& hints) {
+  if (!hints.empty()) {
+    log::debug("[{}] accepted without effect: {}", request.id, fmt::join(hints, ", "));
+  }
+}
+
+Result<json::value> parse_body(const Request& request) {
+  if (request.body.empty()) {
+    return invalid("the body is empty: expected a JSON object");
+  }
+  return parse_json(request.body, {.depth_max = 64, .bytes_max = request.body.size()});
+}
+
+Result<std::shared_ptr<Generation>> start_generation(ServerContext& context, Exchange& exchange,
+                                                     std::vector<PromptJob> prompts,
+                                                     const FieldNames& names) {
+  POME_TRY(check_serving(context));
+  Result<std::shared_ptr<Generation>> generation =
+      Generation::start({.dispatcher = context.dispatcher,
+                         .text = context.text,
+                         .network = exchange.executor(),
+                         .text_pool = context.deltas.executor()},
+                        std::move(prompts));
+  if (!generation) {
+    Error error = generation.error();
+    if (error.field == "prompt") {
+      error.field = names.prompt;
+    } else if (error.field == "max_tokens") {
+      error.field = names.limit;
+    }
+    return error;
+  }
+  exchange.on_client_gone([weak = std::weak_ptr(*generation)] {
+    if (const auto running = weak.lock()) {
+      running->cancel();
+    }
+  });
+  return generation;
+}
+
+asio::awaitable<Result<std::vector<ChoiceOutput>>> collect(std::shared_ptr<Generation> generation,
+                                                           ActiveRequest& active) {
+  std::vector<ChoiceOutput> outputs(generation->choice_count());
+  std::optional<Error> error;
+  for (;;) {
+    std::vector<Delta> deltas = co_await generation->next();
+    if (deltas.empty()) {
+      break;
+    }
+    for (Delta& delta : deltas) {
+      active.saw(delta);
+      if (delta.finish == Finish::error && !error) {
+        error = delta.error;
+        generation->cancel();
+      }
+      ChoiceOutput& output = outputs[static_cast<size_t>(delta.choice)];
+      output.text += delta.text;
+      std::move(delta.tokens.begin(), delta.tokens.end(), std::back_inserter(output.tokens));
+      output.last = std::move(delta);
+    }
+  }
+  if (error) {
+    co_return *error;
+  }
+  co_return outputs;
+}
+
+asio::awaitable<void> stream(Exchange& exchange, std::shared_ptr<Generation> generation,
+                             ActiveRequest& active, const StreamWriter& writer) {
+  std::optional<Error> error;
+  bool error_sent = false;
+  for (;;) {
+    const std::vector<Delta> deltas = co_await generation->next();
+    if (deltas.empty()) {
+      break;
+    }
+    std::string frames;
+    for (const Delta& delta : deltas) {
+      active.saw(delta);
+      if (error) {
+        continue;
+      }
+      if (delta.finish == Finish::error) {
+        error = delta.error;
+        generation->cancel();
+      } else {
+        frames += writer.frames(delta);
+      }
+    }
+    if (error && frames.empty() && !exchange.stream_begun()) {
+      continue;  // nothing was said yet, so the error can have its own status
+    }
+    if (!exchange.stream_begun()) {
+      co_await exchange.begin_stream();
+    }
+    if (error && !error_sent) {
+      error_sent = true;
+      frames += protocol::sse_event(protocol::error_body(*error));
+    }
+    co_await exchange.send(std::move(frames));
+  }
+  if (!exchange.stream_begun()) {
+    const Error cause = error.value_or(Error{});
+    Reply answer = error_reply(cause);
+    co_await exchange.reply(std::move(answer));
+    co_return;
+  }
+  std::string end = error ? std::string() : writer.tail();
+  end += protocol::kSseDone;
+  co_await exchange.send(std::move(end));
+  co_await exchange.end_stream();
+}
+
+std::string finish_name(Finish finish) {
+  switch (finish) {
+    case Finish::stop:
+      return "stop";
+    case Finish::length:
+      return "length";
+    case Finish::abort:
+      return "abort";
+    case Finish::none:
+    case Finish::error:
+      break;
+  }
+  return {};
+}
+
+protocol::openai::Usage usage_of(const std::vector<Delta>& last, int32_t choices_per_prompt) {
+  protocol::openai::Usage usage;
+  for (size_t i = 0; i < last.size(); ++i) {
+    usage.completion_tokens += last[i].completion_tokens;
+    if (i % static_cast<size_t>(choices_per_prompt) == 0) {
+      usage.prompt_tokens += last[i].prompt_tokens;
+      usage.cached_tokens += last[i].cached_tokens;
+    }
+  }
+  return usage;
+}
+
+std::vector<protocol::openai::TokenLogprobs> openai_logprobs(
+    const std::vector<OutputToken>& tokens) {
+  const auto piece = [](const TokenPiece& token) {
+    return protocol::openai::TokenText{token.token, token.bytes, token.logprob};
+  };
+  std::vector<protocol::openai::TokenLogprobs> out;
+  for (const OutputToken& token : tokens) {
+    if (token.is_stop) {
+      continue;  // entries belong to the content
+    }
+    protocol::openai::TokenLogprobs entry{.chosen = piece(token.chosen)};
+    for (const TokenPiece& other : token.top) {
+      entry.top.push_back(piece(other));
+    }
+    out.push_back(std::move(entry));
+  }
+  return out;
+}
+
+}  // namespace pome::server

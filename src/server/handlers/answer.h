@@ -1,0 +1,84 @@
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "protocol/openai/replies.h"
+#include "server/handlers/context.h"
+
+// What the endpoints that generate have in common.
+namespace pome::server {
+
+// Counts one generating request for as long as it lives, and reports its times at the end.
+class ActiveRequest {
+ public:
+  explicit ActiveRequest(ServerContext& context);
+  ~ActiveRequest();
+  ActiveRequest(const ActiveRequest&) = delete;
+  ActiveRequest& operator=(const ActiveRequest&) = delete;
+
+  void saw(const Delta& delta);
+  double seconds() const;
+
+ private:
+  ServerContext& context_;
+  const std::chrono::steady_clock::time_point start_;
+  double first_token_s_ = -1.0;
+  int64_t tokens_ = 0;
+};
+
+// 503 while the model loads or the server drains.
+Status check_serving(const ServerContext& context);
+// Any name is fine, unless --strict-model-name.
+Status check_model_name(const ServerContext& context, const std::string& name);
+// The debug line that names the accepted fields that change nothing.
+void log_hints(const Request& request, const std::vector<std::string>& hints);
+
+// The body as JSON. UTF-8, depth and trailing text are checked.
+Result<json::value> parse_body(const Request& request);
+
+// Starts the generation and ties it to the client: it is cancelled when the client goes. The engine
+// speaks of "prompt" and "max_tokens"; `prompt_field` and `limit_field` say what this endpoint
+// calls them.
+struct FieldNames {
+  std::string_view prompt;
+  std::string_view limit;
+};
+Result<std::shared_ptr<Generation>> start_generation(ServerContext& context, Exchange& exchange,
+                                                     std::vector<PromptJob> prompts,
+                                                     const FieldNames& names);
+
+// Everything that one choice has said.
+struct ChoiceOutput {
+  std::string text = {};
+  std::vector<OutputToken> tokens = {};
+  Delta last = {};  // finish, matched stop, error and counts
+};
+
+// Waits for the end. An error of any choice is the error of all, and cancels the rest.
+asio::awaitable<Result<std::vector<ChoiceOutput>>> collect(std::shared_ptr<Generation> generation,
+                                                           ActiveRequest& active);
+
+// Streams until the end. `frames` turns one delta into server-sent events; `tail` gives what stands
+// between the last delta and [DONE]. Errors before the first delta are a plain reply, later ones an
+// event.
+struct StreamWriter {
+  std::function<std::string(const Delta&)> frames;
+  std::function<std::string()> tail;
+};
+asio::awaitable<void> stream(Exchange& exchange, std::shared_ptr<Generation> generation,
+                             ActiveRequest& active, const StreamWriter& writer);
+
+std::string finish_name(Finish finish);  // "stop", "length", "abort"; empty for none
+
+// Choice k of prompt i: counts of the prompts once, of the outputs each.
+protocol::openai::Usage usage_of(const std::vector<Delta>& last, int32_t choices_per_prompt);
+
+std::vector<protocol::openai::TokenLogprobs> openai_logprobs(
+    const std::vector<OutputToken>& tokens);
+
+}  // namespace pome::server

@@ -1,0 +1,190 @@
+#include <fmt/format.h>
+
+#include <chrono>
+
+#include "protocol/errors.h"
+#include "protocol/openai/completions.h"
+#include "protocol/openai/replies.h"
+#include "server/handlers/answer.h"
+#include "server/handlers/handlers.h"
+
+namespace pome::server {
+namespace {
+
+namespace openai = protocol::openai;
+
+struct CompletionWork {
+  openai::CompletionRequest request;
+  std::vector<std::vector<Token>> tokens = {};  // one a prompt
+  std::vector<std::string> echoes = {};         // the prompts as text, when they are to be repeated
+};
+
+Result<CompletionWork> read_completion(const ServerContext& context, const Request& http) {
+  Result<json::value> body = parse_body(http);
+  if (!body) {
+    return body.error();
+  }
+  Result<openai::CompletionRequest> request =
+      openai::parse_completion_request(*body, context.options.sampling_defaults);
+  if (!request) {
+    return request.error();
+  }
+  CompletionWork work{.request = std::move(*request)};
+  for (const openai::Prompt& prompt : work.request.prompts) {
+    if (const auto* tokens = std::get_if<std::vector<Token>>(&prompt)) {
+      work.tokens.push_back(*tokens);
+    } else {
+      Result<std::vector<Token>> tokens_of_text = encode_prompt(
+          context.text, std::get<std::string>(prompt), work.request.add_special_tokens,
+          context.engine.model().context_tokens, "prompt");
+      if (!tokens_of_text) {
+        return tokens_of_text.error();
+      }
+      work.tokens.push_back(std::move(*tokens_of_text));
+    }
+    if (work.request.echo) {
+      const auto* text = std::get_if<std::string>(&prompt);
+      work.echoes.push_back(text != nullptr ? *text
+                                            : context.text.tokenizer.decode(work.tokens.back()));
+    }
+  }
+  return work;
+}
+
+class CompletionStream {
+ public:
+  CompletionStream(const CompletionWork& work, openai::ReplyHead head)
+      : work_(work),
+        head_(std::move(head)),
+        last_(work.tokens.size() * static_cast<size_t>(work.request.generation.choices)),
+        begun_(last_.size()),
+        text_bytes_(last_.size()) {}
+
+  std::string frames(const Delta& delta) {
+    const auto index = static_cast<size_t>(delta.choice);
+    const auto prompt = index / static_cast<size_t>(work_.request.generation.choices);
+    last_[index] = delta;
+    openai::Choice choice{.index = delta.choice,
+                          .text = delta.text,
+                          .text_offset = text_bytes_[index],
+                          .finish_reason = finish_name(delta.finish),
+                          .matched_stop = delta.matched_stop};
+    if (!begun_[index] && work_.request.echo) {
+      choice.text = work_.echoes[prompt] + choice.text;
+    }
+    begun_[index] = true;
+    text_bytes_[index] += static_cast<int32_t>(delta.text.size());
+    if (work_.request.generation.top_logprobs >= 0) {
+      choice.logprobs = openai_logprobs(delta.tokens);
+    }
+    if (choice.text.empty() && choice.finish_reason.empty() &&
+        (!choice.logprobs || choice.logprobs->empty())) {
+      return {};
+    }
+    json::object chunk = openai::completion_chunk(head_, choice);
+    if (work_.request.stream_options.continuous_usage_stats) {
+      chunk["usage"] = openai::usage_body(usage());
+    }
+    return protocol::sse_event(chunk);
+  }
+
+  std::string tail() const {
+    return work_.request.stream_options.include_usage
+               ? protocol::sse_event(openai::usage_chunk(head_, "text_completion", usage()))
+               : std::string();
+  }
+
+ private:
+  openai::Usage usage() const { return usage_of(last_, work_.request.generation.choices); }
+
+  const CompletionWork& work_;
+  const openai::ReplyHead head_;
+  std::vector<Delta> last_;
+  std::vector<bool> begun_;
+  std::vector<int32_t> text_bytes_;
+};
+
+json::object whole_reply(const CompletionWork& work, const openai::ReplyHead& head,
+                         std::vector<ChoiceOutput> outputs) {
+  const auto n = static_cast<size_t>(work.request.generation.choices);
+  std::vector<openai::Choice> choices;
+  std::vector<Delta> last;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    ChoiceOutput& output = outputs[i];
+    openai::Choice choice{
+        .index = static_cast<int32_t>(i),
+        .text = (work.request.echo ? work.echoes[i / n] : std::string()) + output.text,
+        .finish_reason = finish_name(output.last.finish),
+        .matched_stop = output.last.matched_stop};
+    if (work.request.generation.top_logprobs >= 0) {
+      choice.logprobs = openai_logprobs(output.tokens);
+    }
+    choices.push_back(std::move(choice));
+    last.push_back(std::move(output.last));
+  }
+  return openai::completion_reply(head, choices, usage_of(last, work.request.generation.choices));
+}
+
+std::vector<PromptJob> jobs_of(const CompletionWork& work, const std::string& rid) {
+  std::vector<PromptJob> prompts;
+  for (const std::vector<Token>& tokens : work.tokens) {
+    prompts.push_back({.tokens = tokens,
+                       .fields = work.request.generation,
+                       .max_tokens_yields = !work.request.max_tokens_named,
+                       .rid = rid});
+  }
+  return prompts;
+}
+
+}  // namespace
+
+asio::awaitable<void> handle_completion(ServerContext& context, Exchange& exchange) {
+  ActiveRequest active(context);
+  Result<CompletionWork> work =
+      co_await context.prompts.run([&] { return read_completion(context, exchange.request()); });
+  if (!work) {
+    Reply refusal = error_reply(work.error());
+    co_await exchange.reply(std::move(refusal));
+    co_return;
+  }
+  const openai::CompletionRequest& request = work->request;
+  log_hints(exchange.request(), request.hints);
+  if (const Status named = check_model_name(context, request.model); !named) {
+    Reply refusal = error_reply(named.error());
+    co_await exchange.reply(std::move(refusal));
+    co_return;
+  }
+  if (exchange.client_gone()) {
+    co_return;
+  }
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  const openai::ReplyHead head{
+      .id = request.rid.empty() ? fmt::format("cmpl-{}", random_id()) : request.rid,
+      .created_s = std::chrono::duration_cast<std::chrono::seconds>(now).count(),
+      .model = context.options.served_model_name};
+  auto generation =
+      start_generation(context, exchange, jobs_of(*work, head.id), {"prompt", "max_tokens"});
+  if (!generation) {
+    Reply refusal = error_reply(generation.error());
+    co_await exchange.reply(std::move(refusal));
+    co_return;
+  }
+  if (request.stream) {
+    CompletionStream completion(*work, head);
+    const StreamWriter writer{
+        .frames = [&](const Delta& delta) { return completion.frames(delta); },
+        .tail = [&] { return completion.tail(); }};
+    co_await stream(exchange, std::move(*generation), active, writer);
+    co_return;
+  }
+  Result<std::vector<ChoiceOutput>> outputs = co_await collect(std::move(*generation), active);
+  if (!outputs) {
+    Reply refusal = error_reply(outputs.error());
+    co_await exchange.reply(std::move(refusal));
+    co_return;
+  }
+  Reply answer = json_reply(200, whole_reply(*work, head, std::move(*outputs)));
+  co_await exchange.reply(std::move(answer));
+}
+
+}  // namespace pome::server

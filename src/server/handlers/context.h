@@ -1,0 +1,47 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "engine/api.h"
+#include "sampling/params.h"
+#include "server/generation/generation.h"
+#include "server/generation/work_pool.h"
+#include "server/http/exchange.h"
+#include "telemetry/server_metrics.h"
+
+namespace pome::server {
+
+struct ServingOptions {
+  std::string served_model_name =
+      {};                          // what every reply says, whatever the request called the model
+  bool strict_model_name = false;  // another name is 404 instead
+  sampling::Params sampling_defaults = {};
+  bool incremental_streaming_output = false;  // POST /generate streams pieces instead of the whole
+  std::chrono::milliseconds watchdog_timeout{300'000};
+  std::chrono::milliseconds health_generate_timeout{20'000};
+  json::object server_args = {};  // for GET /get_server_info
+  int64_t created_s = 0;          // Unix time of the start
+};
+
+// What all handlers share. Network thread only, unless a member says otherwise.
+struct ServerContext {
+  const ServingOptions& options;
+  engine::Engine& engine;
+  const ServedText& text;
+  Dispatcher& dispatcher;
+  WorkPool& prompts;  // templates and tokenizing
+  WorkPool& deltas;   // detokenizing
+  telemetry::ServerMetrics& metrics;
+  std::atomic<bool> draining{false};  // any thread
+  int active = 0;                     // requests that generate
+};
+
+std::vector<Route> routes(ServerContext& context);
+
+}  // namespace pome::server

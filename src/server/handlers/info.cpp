@@ -1,0 +1,104 @@
+#include <fmt/format.h>
+
+#include "protocol/openai/replies.h"
+#include "server/handlers/answer.h"
+#include "server/handlers/handlers.h"
+
+namespace pome::server {
+namespace {
+
+namespace openai = protocol::openai;
+
+openai::ModelCard card_of(const ServerContext& context) {
+  return {.id = context.options.served_model_name,
+          .root = context.options.served_model_name,
+          .created_s = context.options.created_s,
+          .context_tokens = context.engine.model().context_tokens};
+}
+
+}  // namespace
+
+asio::awaitable<void> handle_models(ServerContext& context, Exchange& exchange) {
+  const std::vector<openai::ModelCard> cards(1, card_of(context));
+  Reply answer = json_reply(200, openai::models_body(cards));
+  co_await exchange.reply(std::move(answer));
+}
+
+asio::awaitable<void> handle_model(ServerContext& context, Exchange& exchange) {
+  const std::string id = exchange.request().path.substr(std::string_view("/v1/models/").size());
+  if (id != context.options.served_model_name) {
+    const Error error{ErrorCode::not_found,
+                      fmt::format("the model does not exist; served here: '{}'",
+                                  context.options.served_model_name),
+                      "model"};
+    Reply refusal = error_reply(error);
+    co_await exchange.reply(std::move(refusal));
+    co_return;
+  }
+  Reply answer = json_reply(200, openai::model_body(card_of(context)));
+  co_await exchange.reply(std::move(answer));
+}
+
+asio::awaitable<void> handle_server_info(ServerContext& context, Exchange& exchange) {
+  const engine::EngineStats stats = context.engine.stats();
+  const engine::ModelInfo& model = context.engine.model();
+  json::object state;
+  state["last_gen_throughput"] = stats.last_generated_tokens_per_s;
+  state["num_running_reqs"] = stats.running;
+  state["num_queue_reqs"] = stats.waiting;
+  state["memory_usage"] =
+      json::object{{"token_capacity", stats.kv_tokens_max}, {"tokens_used", stats.kv_tokens_used}};
+  state["details"] = stats.details;
+  json::object body = context.options.server_args;
+  body["served_model_name"] = context.options.served_model_name;
+  body["status"] = context.draining ? "draining" : stats.ready ? "ready" : "starting";
+  body["model"] = json::object{{"architecture", model.architecture},
+                               {"format", model.format},
+                               {"context_length", model.context_tokens},
+                               {"vocab_size", model.vocab_tokens},
+                               {"backend", model.backend}};
+  body["max_total_num_tokens"] = stats.kv_tokens_max;
+  body["internal_states"] = json::array{std::move(state)};
+  Reply answer = json_reply(200, body);
+  co_await exchange.reply(std::move(answer));
+}
+
+asio::awaitable<void> handle_model_info(ServerContext& context, Exchange& exchange) {
+  const engine::ModelInfo& model = context.engine.model();
+  json::object body;
+  body["model_path"] = model.path;
+  body["tokenizer_path"] = model.path;
+  body["is_generation"] = true;
+  body["model_type"] = model.architecture;
+  body["served_model_name"] = context.options.served_model_name;
+  body["context_length"] = model.context_tokens;
+  body["has_chat_template"] = context.text.chat.has_value();
+  Reply answer = json_reply(200, body);
+  co_await exchange.reply(std::move(answer));
+}
+
+asio::awaitable<void> handle_metrics(ServerContext& context, Exchange& exchange) {
+  const engine::EngineStats stats = context.engine.stats();
+  Reply reply{
+      .body = context.metrics.text({.running = stats.running,
+                                    .waiting = stats.waiting,
+                                    .kv_tokens_used = stats.kv_tokens_used,
+                                    .kv_tokens_max = stats.kv_tokens_max,
+                                    .prompt_tokens_total = stats.prompt_tokens_total,
+                                    .cached_tokens_total = stats.cached_tokens_total,
+                                    .generated_tokens_total = stats.generated_tokens_total,
+                                    .cancelled_total = stats.cancelled_total,
+                                    .generated_tokens_per_s = stats.last_generated_tokens_per_s}),
+      .content_type = "text/plain; version=0.0.4; charset=utf-8"};
+  co_await exchange.reply(std::move(reply));
+}
+
+asio::awaitable<void> handle_root(ServerContext& context, Exchange& exchange) {
+  Reply reply{.body = fmt::format("pome serves {} here: POST /v1/chat/completions, GET /v1/models, "
+                                  "GET /health\n",
+                                  context.options.served_model_name),
+              .content_type = "text/plain; charset=utf-8"};
+  co_await exchange.reply(std::move(reply));
+}
+
+}  // namespace pome::server

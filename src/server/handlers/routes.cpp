@@ -1,0 +1,58 @@
+#include "server/handlers/handlers.h"
+
+namespace pome::server {
+namespace {
+
+using HandlerFunction = asio::awaitable<void> (*)(ServerContext&, Exchange&);
+
+enum class Match { exact, prefix };
+enum class Key { asked, open };
+
+struct RouteRow {
+  const char* method;
+  const char* path;
+  HandlerFunction handler;
+  Match match = Match::exact;
+  Key key = Key::asked;
+};
+
+constexpr RouteRow kRoutes[] = {
+    {"POST", "/v1/chat/completions", handle_chat},
+    {"POST", "/v1/completions", handle_completion},
+    {"GET", "/v1/models", handle_models},
+    {"GET", "/v1/models/", handle_model, Match::prefix},
+    {"POST", "/generate", handle_generate},
+    {"PUT", "/generate", handle_generate},
+    {"POST", "/v1/tokenize", handle_tokenize},
+    {"POST", "/tokenize", handle_tokenize},
+    {"POST", "/v1/detokenize", handle_detokenize},
+    {"POST", "/detokenize", handle_detokenize},
+    {"POST", "/abort_request", handle_abort},
+    {"GET", "/get_server_info", handle_server_info},
+    {"GET", "/server_info", handle_server_info},
+    {"GET", "/get_model_info", handle_model_info},
+    {"GET", "/model_info", handle_model_info},
+    // What supervisors and scrapers ask carries no prompts and needs no key.
+    {"GET", "/health", handle_health, Match::exact, Key::open},
+    {"GET", "/health_generate", handle_health_generate, Match::exact, Key::open},
+    {"GET", "/metrics", handle_metrics, Match::exact, Key::open},
+    {"GET", "/", handle_root, Match::exact, Key::open},
+};
+
+}  // namespace
+
+std::vector<Route> routes(ServerContext& context) {
+  std::vector<Route> out;
+  for (const RouteRow& row : kRoutes) {
+    out.push_back({.method = row.method,
+                   .path = row.path,
+                   .prefix = row.match == Match::prefix,
+                   .needs_key = row.key == Key::asked,
+                   .handler = [&context, handler = row.handler](Exchange& exchange) {
+                     return handler(context, exchange);
+                   }});
+  }
+  return out;
+}
+
+}  // namespace pome::server

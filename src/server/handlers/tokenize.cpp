@@ -1,0 +1,95 @@
+#include "protocol/native/tokenize.h"
+
+#include "server/handlers/answer.h"
+#include "server/handlers/handlers.h"
+
+namespace pome::server {
+namespace {
+
+namespace native = protocol::native;
+
+Result<json::object> tokenize(const ServerContext& context, const Request& http) {
+  Result<json::value> body = parse_body(http);
+  if (!body) {
+    return body.error();
+  }
+  Result<native::TokenizeRequest> request = native::parse_tokenize_request(*body);
+  if (!request) {
+    return request.error();
+  }
+  POME_TRY(check_model_name(context, request->model));
+  json::array lists;
+  json::array counts;
+  for (const std::string& prompt : request->prompts) {
+    Result<std::vector<Token>> tokens =
+        encode_prompt(context.text, prompt, request->add_special_tokens,
+                      context.engine.model().context_tokens, "prompt");
+    if (!tokens) {
+      return tokens.error();
+    }
+    counts.push_back(static_cast<int64_t>(tokens->size()));
+    lists.push_back(json::array(tokens->begin(), tokens->end()));
+  }
+  json::object reply;
+  reply["tokens"] = request->list ? json::value(std::move(lists)) : lists[0];
+  reply["count"] = request->list ? json::value(std::move(counts)) : counts[0];
+  reply["max_model_len"] = context.engine.model().context_tokens;
+  return reply;
+}
+
+Result<json::object> detokenize(const ServerContext& context, const Request& http) {
+  Result<json::value> body = parse_body(http);
+  if (!body) {
+    return body.error();
+  }
+  Result<native::DetokenizeRequest> request = native::parse_detokenize_request(*body);
+  if (!request) {
+    return request.error();
+  }
+  POME_TRY(check_model_name(context, request->model));
+  json::array texts;
+  for (const std::vector<Token>& tokens : request->tokens) {
+    texts.push_back(json::value(
+        context.text.tokenizer.decode(tokens, {.skip_special = request->skip_special_tokens})));
+  }
+  json::object reply;
+  reply["text"] = request->list ? json::value(std::move(texts)) : texts[0];
+  return reply;
+}
+
+asio::awaitable<void> answer(ServerContext& context, Exchange& exchange,
+                             Result<json::object> (*work)(const ServerContext&, const Request&)) {
+  const Result<json::object> reply =
+      co_await context.prompts.run([&] { return work(context, exchange.request()); });
+  Reply said = reply ? json_reply(200, *reply) : error_reply(reply.error());
+  co_await exchange.reply(std::move(said));
+}
+
+}  // namespace
+
+asio::awaitable<void> handle_tokenize(ServerContext& context, Exchange& exchange) {
+  return answer(context, exchange, tokenize);
+}
+
+asio::awaitable<void> handle_detokenize(ServerContext& context, Exchange& exchange) {
+  return answer(context, exchange, detokenize);
+}
+
+asio::awaitable<void> handle_abort(ServerContext& context, Exchange& exchange) {
+  const Result<json::value> body = parse_body(exchange.request());
+  const Result<native::AbortRequest> request =
+      body ? native::parse_abort_request(*body) : Result<native::AbortRequest>(body.error());
+  if (!request) {
+    Reply refusal = error_reply(request.error());
+    co_await exchange.reply(std::move(refusal));
+    co_return;
+  }
+  const int found =
+      request->abort_all ? context.dispatcher.abort_all() : context.dispatcher.abort(request->rid);
+  json::object reply;
+  reply["aborted"] = found;
+  Reply answer = json_reply(200, reply);
+  co_await exchange.reply(std::move(answer));
+}
+
+}  // namespace pome::server

@@ -1,0 +1,178 @@
+#include "server/server.h"
+
+#include <algorithm>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "base/log.h"
+#include "server/http/listener.h"
+
+namespace pome::server {
+namespace {
+
+constexpr std::chrono::milliseconds kDrainLook{20};
+constexpr std::chrono::milliseconds kAbortTime{1'000};  // for cancelled requests to say so
+
+}  // namespace
+
+struct Server::Parts {
+  Parts(ServerOptions given, engine::Engine& engine, ServedText served)
+      : options(std::move(given)),
+        text(std::move(served)),
+        metrics(options.serving.served_model_name),
+        dispatcher(engine),
+        prompts(options.prompt_threads, options.prompts_waiting_max),
+        deltas(1, 0),
+        context{.options = options.serving,
+                .engine = engine,
+                .text = text,
+                .dispatcher = dispatcher,
+                .prompts = prompts,
+                .deltas = deltas,
+                .metrics = metrics} {
+    http.limits = options.limits;
+    http.guards = {.host = options.host,
+                   .api_key = options.api_key,
+                   .allowed_origins = options.allowed_origins};
+    http.routes = routes(context);
+    http.on_reply = [this](const Request& request, int status) {
+      metrics.count_reply(status);
+      log::debug("[{}] {} {} {}", request.id, request.method, request.path, status);
+    };
+  }
+
+  // Coroutines and generations hold on to everything here, so what may still hold them ends first:
+  // events, then the pools' work, then the io context with its suspended coroutines.
+  ~Parts() {
+    dispatcher.stop();
+    prompts.join();
+    deltas.join();
+    listener.reset();
+    work.reset();
+    io.reset();
+  }
+
+  asio::awaitable<void> drain_and_stop();
+  asio::awaitable<void> abort_and_stop();
+  asio::awaitable<void> watch_engine();
+  asio::awaitable<bool> wait_until_quiet(std::chrono::milliseconds timeout);
+  asio::awaitable<void> pause(std::chrono::milliseconds time);
+
+  ServerOptions options;
+  ServedText text;
+  std::optional<asio::io_context> io{1};
+  std::optional<asio::executor_work_guard<asio::io_context::executor_type>> work{
+      asio::make_work_guard(*io)};
+  telemetry::ServerMetrics metrics;
+  Dispatcher dispatcher;
+  WorkPool prompts;
+  WorkPool deltas;
+  ServerContext context;
+  HttpContext http;
+  std::optional<Listener> listener{std::in_place, *io, http};
+  std::atomic<bool> stopping{false};
+};
+
+asio::awaitable<void> Server::Parts::pause(std::chrono::milliseconds time) {
+  asio::steady_timer timer(*io, time);
+  boost::system::error_code ignored;
+  co_await timer.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+}
+
+asio::awaitable<bool> Server::Parts::wait_until_quiet(std::chrono::milliseconds timeout) {
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
+  while (context.active > 0 && std::chrono::steady_clock::now() < deadline) {
+    co_await pause(kDrainLook);
+  }
+  co_return context.active == 0;
+}
+
+// The listener stays open while requests finish, so that /health can say `draining`.
+asio::awaitable<void> Server::Parts::drain_and_stop() {
+  http.closing = true;
+  listener->close_idle();
+  if (!co_await wait_until_quiet(options.drain_timeout)) {
+    log::warning("drain: {} requests still ran after {} s and were cancelled", context.active,
+                 std::chrono::duration<double>(options.drain_timeout).count());
+  }
+  co_await abort_and_stop();
+}
+
+asio::awaitable<void> Server::Parts::abort_and_stop() {
+  http.closing = true;
+  listener->stop_accepting();
+  dispatcher.abort_all();
+  if (!co_await wait_until_quiet(kAbortTime)) {
+    dispatcher.fail_all({ErrorCode::unavailable, "the server is shutting down", {}});
+    co_await wait_until_quiet(kAbortTime);
+  }
+  listener->close_idle();
+  for (int look = 0; look < 10 && listener->session_count() > 0; ++look) {
+    co_await pause(kDrainLook);
+  }
+  listener->close_all();
+  io->stop();
+}
+
+// A step that hangs would leave its clients waiting for ever: past the watchdog's time they get an
+// error, and /health says `stuck` so that a supervisor can act.
+asio::awaitable<void> Server::Parts::watch_engine() {
+  const auto timeout = options.serving.watchdog_timeout;
+  for (;;) {
+    co_await pause(
+        std::clamp(timeout / 4, std::chrono::milliseconds(10), std::chrono::milliseconds(1'000)));
+    if (context.active > 0 && context.engine.stats().last_step_age > timeout) {
+      dispatcher.fail_all({ErrorCode::internal,
+                           fmt::format("the engine made no step for {} s (--watchdog-timeout)",
+                                       std::chrono::duration<double>(timeout).count()),
+                           {}});
+    }
+  }
+}
+
+Server::Server(ServerOptions options, engine::Engine& engine, ServedText text)
+    : parts_(std::make_unique<Parts>(std::move(options), engine, std::move(text))) {}
+
+Server::~Server() = default;
+
+Result<uint16_t> Server::listen() {
+  return parts_->listener->listen(parts_->options.host, parts_->options.port);
+}
+
+void Server::run() {
+  asio::co_spawn(*parts_->io, parts_->watch_engine(), asio::detached);
+  parts_->io->run();
+}
+
+void Server::drain() {
+  if (parts_->context.draining.exchange(true)) {
+    return;
+  }
+  asio::post(*parts_->io, [parts = parts_.get()] {
+    asio::co_spawn(*parts->io, parts->drain_and_stop(), asio::detached);
+  });
+}
+
+void Server::stop() {
+  parts_->context.draining = true;
+  if (parts_->stopping.exchange(true)) {
+    return;
+  }
+  asio::post(*parts_->io, [parts = parts_.get()] {
+    asio::co_spawn(*parts->io, parts->abort_and_stop(), asio::detached);
+  });
+}
+
+bool Server::draining() const {
+  return parts_->context.draining;
+}
+
+}  // namespace pome::server

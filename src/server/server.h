@@ -1,0 +1,57 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/result.h"
+#include "engine/api.h"
+#include "server/generation/served_text.h"
+#include "server/handlers/context.h"
+#include "server/http/session.h"
+
+namespace pome::server {
+
+struct ServerOptions {
+  std::string host = "127.0.0.1";
+  uint16_t port = 30000;                     // 0: a free one, which listen() returns
+  std::string api_key;                       // empty: none is asked for
+  std::vector<std::string> allowed_origins;  // beyond pages of this machine; "*" is any
+  HttpLimits limits;
+  ServingOptions serving;
+  std::chrono::milliseconds drain_timeout{30'000};  // what still runs after so long is cancelled
+  size_t prompt_threads = 2;
+  int prompts_waiting_max = 256;  // requests whose prompt waits to be read; 429 past it
+};
+
+// The whole HTTP side of one engine. `engine` and what `text` shares outlive it. Every method but
+// run() may be called from any thread, drain() and stop() also before run().
+class Server {
+ public:
+  Server(ServerOptions options, engine::Engine& engine, ServedText text);
+  ~Server();
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+
+  // Binds; connections wait until run(). The port comes back. Once, before run().
+  Result<uint16_t> listen();
+
+  // Serves on the calling thread until a drain has ended or stop() was called.
+  void run();
+
+  // Graceful end: new work is refused with 503, what runs finishes (at most drain_timeout, then it
+  // is cancelled), and run() returns. A second call changes nothing.
+  void drain();
+
+  // At once: requests end with `abort`, connections close, run() returns.
+  void stop();
+
+  bool draining() const;
+
+ private:
+  struct Parts;
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace pome::server
