@@ -15,8 +15,7 @@ namespace pome::test {
 namespace {
 
 bool same_name(std::string_view a, std::string_view b) {
-  return a.size() == b.size() &&
-         std::equal(a.begin(), a.end(), b.begin(), [](char x, char y) {
+  return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(), [](char x, char y) {
            return std::tolower(static_cast<unsigned char>(x)) ==
                   std::tolower(static_cast<unsigned char>(y));
          });
@@ -78,7 +77,9 @@ RawConnection::RawConnection(uint16_t port, const char* address) {
   }
 }
 
-RawConnection::~RawConnection() { close(); }
+RawConnection::~RawConnection() {
+  close();
+}
 
 bool RawConnection::send(std::string_view bytes) {
 #ifdef MSG_NOSIGNAL
@@ -129,7 +130,9 @@ std::string RawConnection::receive_until(std::string_view text, std::chrono::mil
   return out;
 }
 
-void RawConnection::shut_down_sending() { shutdown(fd_, SHUT_WR); }
+void RawConnection::shut_down_sending() {
+  shutdown(fd_, SHUT_WR);
+}
 
 void RawConnection::close() {
   if (fd_ >= 0) {
@@ -152,15 +155,14 @@ HttpReply parse_reply(std::string_view bytes, size_t* used) {
   reply.status = std::atoi(std::string(head.substr(9, 3)).c_str());
   for (size_t at = head.find("\r\n"); at != std::string_view::npos;) {
     const size_t next = head.find("\r\n", at + 2);
-    const std::string_view line = head.substr(at + 2, next == std::string_view::npos
-                                                          ? std::string_view::npos
-                                                          : next - at - 2);
+    const std::string_view line = head.substr(
+        at + 2, next == std::string_view::npos ? std::string_view::npos : next - at - 2);
     const size_t colon = line.find(':');
     if (colon != std::string_view::npos) {
       const size_t value = line.find_first_not_of(' ', colon + 1);
-      reply.headers.emplace_back(
-          line.substr(0, colon),
-          value == std::string_view::npos ? std::string_view() : line.substr(value));
+      reply.headers.emplace_back(line.substr(0, colon), value == std::string_view::npos
+                                                            ? std::string_view()
+                                                            : line.substr(value));
     }
     at = next;
   }

@@ -9,7 +9,8 @@
 
 namespace pome::test {
 
-// A server on a free loopback port before an echo engine, on a thread of its own; ends with the object.
+// A server on a free loopback port before an echo engine, on a thread of its own; ends with the
+// object.
 class TestServer {
  public:
   explicit TestServer(engine::EchoOptions engine_options = {},

@@ -63,6 +63,7 @@ class HttpSession final : public Session, private Exchange {
   asio::awaitable<void> watch_client();
   asio::awaitable<void> linger();
   void take_head(const Parser& parser);
+  Status check_head(const Parser& parser);
   void add_common_headers(http::fields& fields) const;
   void set_gone();
 
@@ -74,6 +75,7 @@ class HttpSession final : public Session, private Exchange {
   bool keep_alive_ = true;
   bool replied_ = false;
   bool stream_begun_ = false;
+  bool origin_allowed_ = false;
   bool idle_ = true;
   bool gone_ = false;
   std::function<void()> gone_callback_;
@@ -127,7 +129,7 @@ asio::awaitable<bool> HttpSession::serve_one() {
   parser.header_limit(static_cast<uint32_t>(limits.header_bytes_max));
   parser.body_limit(limits.body_bytes_max);
   replied_ = stream_begun_ = false;
-  keep_alive_ = false;
+  keep_alive_ = origin_allowed_ = false;
   request_ = {};
   ErrorCodeOut code;
   stream_.expires_after(limits.header_timeout);
@@ -137,21 +139,8 @@ asio::awaitable<bool> HttpSession::serve_one() {
     co_return false;
   }
   take_head(parser);
-  const auto target = parse_target(std::string_view(parser.get().target()));
-  if (!target) {
-    const Error error = invalid("the request target is not a path");
-    co_await refuse(error);
-    co_return false;
-  }
-  request_.path = target->path;
-  request_.query = target->query;
-  if (version_ >= 11 && !request_.header("Host")) {
-    const Error error = invalid("HTTP/1.1 needs a Host header", "Host");
-    co_await refuse(error);
-    co_return false;
-  }
-  if (const Status guard = check_host_and_origin(request_, context_.guards); !guard) {
-    co_await refuse(guard.error());
+  if (const Status head = check_head(parser); !head) {
+    co_await refuse(head.error());
     co_return false;
   }
   const bool keep_alive = parser.get().keep_alive() && !context_.closing;
@@ -183,6 +172,21 @@ asio::awaitable<bool> HttpSession::serve_one() {
   request_.body = std::move(parser.get().body());
   co_await run_handler((*route)->handler);
   co_return keep_alive_ && !gone_;
+}
+
+Status HttpSession::check_head(const Parser& parser) {
+  const auto target = parse_target(std::string_view(parser.get().target()));
+  if (!target) {
+    return invalid("the request target is not a path");
+  }
+  request_.path = target->path;
+  request_.query = target->query;
+  if (version_ >= 11 && !request_.header("Host")) {
+    return invalid("HTTP/1.1 needs a Host header", "Host");
+  }
+  POME_TRY(check_host_and_origin(request_, context_.guards));
+  origin_allowed_ = true;
+  return {};
 }
 
 asio::awaitable<void> HttpSession::refuse(const Error& error) {
@@ -260,7 +264,7 @@ void HttpSession::add_common_headers(http::fields& fields) const {
   fields.set(http::field::server, "pome");
   fields.set("X-Request-Id", request_.id);
   const std::string origin = allow_origin(request_);
-  if (!origin.empty()) {
+  if (origin_allowed_ && !origin.empty()) {
     fields.set(http::field::access_control_allow_origin, origin);
     fields.set(http::field::vary, "Origin");
     fields.set(http::field::access_control_expose_headers, "X-Request-Id");
