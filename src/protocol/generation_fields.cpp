@@ -75,8 +75,16 @@ void read_generation_fields(ObjectReader& reader, const GenerationNames& names,
   fields.stop_tokens = reader.tokens("stop_token_ids", kStopTokensMax);
   fields.ignore_eos = reader.boolean("ignore_eos").value_or(fields.ignore_eos);
   fields.keep_stop = reader.boolean(names.keep_stop).value_or(fields.keep_stop);
+  fields.keep_stop = reader.boolean("no_stop_trim").value_or(fields.keep_stop);
   fields.skip_special_tokens =
       reader.boolean("skip_special_tokens").value_or(fields.skip_special_tokens);
+  if (const auto priority = reader.integer(
+          "priority", {.min = std::numeric_limits<int32_t>::min(), .max = kInt32Max})) {
+    fields.priority = static_cast<int32_t>(*priority);
+  }
+  if (auto salt = reader.string("cache_salt", kNameBytesMax)) {
+    fields.cache_namespace = std::move(*salt);
+  }
   if (const auto choices = reader.integer("n", {.min = 1, .max = kChoicesMax})) {
     fields.choices = static_cast<int32_t>(*choices);
   }

@@ -14,9 +14,9 @@ namespace {
 constexpr std::array<std::string_view, 5> kRoles = {"system", "developer", "user", "assistant",
                                                     "tool"};
 
-// Joins the text parts of a list; other part types are refused, since they would change the answer.
-Result<std::string> join_text_parts(const json::array& parts, const std::string& field) {
-  std::string text;
+// Text parts alone; other types are refused, since they would change the answer.
+Result<json::array> read_text_parts(const json::array& parts, const std::string& field) {
+  json::array out;
   for (size_t i = 0; i < parts.size(); ++i) {
     const std::string where = fmt::format("{}[{}]", field, i);
     const json::object* part = parts[i].if_object();
@@ -34,13 +34,13 @@ Result<std::string> join_text_parts(const json::array& parts, const std::string&
                       printable(std::string_view(*type).substr(0, 32))),
           where + ".type");
     }
-    const auto piece = find_string(*part, "text");
-    if (!piece) {
+    const auto text = find_string(*part, "text");
+    if (!text) {
       return invalid(fmt::format("'{}.text': expected a string", where), where + ".text");
     }
-    text += *piece;
+    out.push_back(json::object{{"type", "text"}, {"text", *text}});
   }
-  return text;
+  return out;
 }
 
 Result<json::value> read_content(const json::object& message, std::string_view role,
@@ -63,8 +63,8 @@ Result<json::value> read_content(const json::object& message, std::string_view r
     if (parts->empty()) {
       return invalid(fmt::format("'{}': expected at least one part", field), field);
     }
-    Result<std::string> text = join_text_parts(*parts, field);
-    return text ? Result<json::value>(json::value(*text)) : text.error();
+    Result<json::array> text = read_text_parts(*parts, field);
+    return text ? Result<json::value>(json::value(std::move(*text))) : text.error();
   }
   return invalid(fmt::format("'{}': expected a string or a list of parts, got {}", field,
                              json_type_name(*content)),
@@ -117,7 +117,6 @@ Result<json::object> read_message(const json::value& value, size_t index,
         where + ".tool_calls");
   }
   json::object out = *message;
-  out["role"] = *role == "developer" ? "system" : *role;
   out["content"] = *content;
   return out;
 }

@@ -20,8 +20,8 @@ struct StreamOptions {
 struct ChatRequest {
   std::string model;  // empty when absent
   std::string rid;    // the client's id for the request; empty when absent
-  // As the chat template sees them: `content` is a string or null, text parts are joined,
-  // `developer` has become `system`, other keys are as they came.
+  // Checked, and otherwise as they came: `content` is a string, null (with tool calls) or text
+  // parts.
   json::array messages;
   json::object template_variables;
   bool add_generation_prompt = true;

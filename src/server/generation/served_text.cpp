@@ -14,6 +14,25 @@ Status check_length(size_t bytes, int32_t context_tokens, std::string_view field
                  std::string(field));
 }
 
+size_t content_bytes(const json::value& message) {
+  const json::value* content =
+      message.is_object() ? find(message.get_object(), "content") : nullptr;
+  if (content == nullptr) {
+    return 0;
+  }
+  if (const json::string* text = content->if_string()) {
+    return text->size();
+  }
+  size_t bytes = 0;
+  if (const json::array* parts = content->if_array()) {
+    for (const json::value& part : *parts) {
+      const json::value* text = part.is_object() ? find(part.get_object(), "text") : nullptr;
+      bytes += text != nullptr && text->is_string() ? text->get_string().size() : 0;
+    }
+  }
+  return bytes;
+}
+
 Result<std::vector<Token>> with_field(Result<std::vector<Token>> tokens, std::string_view field) {
   if (tokens) {
     return tokens;
@@ -35,9 +54,7 @@ Result<std::vector<Token>> encode_chat(const ServedText& served, const text::Cha
   }
   size_t bytes = 0;
   for (const json::value& message : input.messages) {
-    const json::object* object = message.if_object();
-    const json::value* content = object == nullptr ? nullptr : find(*object, "content");
-    bytes += content != nullptr && content->is_string() ? content->get_string().size() : 0;
+    bytes += content_bytes(message);
   }
   POME_TRY(check_length(bytes, context_tokens, "messages"));
   Result<text::RenderedPrompt> rendered = served.chat->render(input);

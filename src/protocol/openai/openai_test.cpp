@@ -1,0 +1,190 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "protocol/openai/chat.h"
+#include "protocol/openai/completions.h"
+#include "protocol/openai/fields.h"
+#include "protocol/openai/replies.h"
+
+namespace pome::protocol::openai {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+Result<ChatRequest> chat(std::string_view text) {
+  return parse_chat_request(*parse_json(text), {});
+}
+
+std::string with_message(const std::string& rest) {
+  return R"({"messages":[{"role":"user","content":"x"}])" + rest + "}";
+}
+
+TEST(ChatRequest, TextPartsStayPartsForTheTemplateToJoin) {
+  const auto request = chat(
+      R"({"messages":[{"role":"developer","content":[{"type":"input_text","text":"a"},{"type":"text","text":"b"}]}]})");
+  ASSERT_TRUE(request.ok());
+  EXPECT_EQ(
+      to_string(request->messages),
+      R"([{"role":"developer","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}])");
+}
+
+TEST(ChatRequest, OtherKeysOfAMessageReachTheTemplate) {
+  const auto request = chat(
+      R"({"messages":[{"role":"user","content":"x"},{"role":"assistant","content":"y","reasoning_content":"z"}]})");
+  ASSERT_TRUE(request.ok());
+  EXPECT_THAT(to_string(request->messages), HasSubstr("reasoning_content"));
+}
+
+TEST(ChatRequest, AnAssistantMayHaveNoContentOnlyWithToolCalls) {
+  EXPECT_TRUE(chat(R"({"messages":[{"role":"assistant","content":null,"tool_calls":[{}]}]})").ok());
+  EXPECT_FALSE(chat(R"({"messages":[{"role":"assistant","content":null}]})").ok());
+  EXPECT_FALSE(chat(R"({"messages":[{"role":"assistant","content":null,"tool_calls":[]}]})").ok());
+}
+
+TEST(ChatRequest, AnErrorNamesTheMessageAndTheField) {
+  const auto bad =
+      chat(R"({"messages":[{"role":"user","content":"x"},{"role":"usr","content":"y"}]})");
+  ASSERT_FALSE(bad.ok());
+  EXPECT_EQ(bad.error().field, "messages[1].role");
+}
+
+TEST(ChatRequest, TheMostMessagesPassAndOneMoreDoesNot) {
+  const auto with = [](size_t count) {
+    std::string text = R"({"messages":[)";
+    for (size_t i = 0; i < count; ++i) {
+      text += std::string(i == 0 ? "" : ",") + R"({"role":"user","content":"x"})";
+    }
+    return text + "]}";
+  };
+  EXPECT_TRUE(chat(with(kMessagesMax)).ok());
+  EXPECT_FALSE(chat(with(kMessagesMax + 1)).ok());
+}
+
+TEST(ChatRequest, MaxCompletionTokensWins) {
+  const auto request = chat(with_message(R"(,"max_tokens":5,"max_completion_tokens":7)"));
+  ASSERT_TRUE(request.ok());
+  EXPECT_EQ(request->generation.max_tokens, 7);
+}
+
+TEST(ChatRequest, LogprobsAreNoneUnlessAskedFor) {
+  EXPECT_EQ(chat(with_message(""))->generation.top_logprobs, -1);
+  EXPECT_EQ(chat(with_message(R"(,"logprobs":true)"))->generation.top_logprobs, 0);
+  EXPECT_EQ(chat(with_message(R"(,"logprobs":true,"top_logprobs":20)"))->generation.top_logprobs,
+            20);
+}
+
+TEST(ChatRequest, ContinuingTheLastMessageExcludesAGenerationPrompt) {
+  const std::string open = R"({"messages":[{"role":"assistant","content":"x"}],)";
+  const auto request = chat(open + R"("continue_final_message":true})");
+  ASSERT_TRUE(request.ok());
+  EXPECT_FALSE(request->add_generation_prompt);
+  EXPECT_FALSE(chat(open + R"("continue_final_message":true,"add_generation_prompt":true})").ok());
+}
+
+TEST(ChatRequest, PriorityAndSaltReachTheJob) {
+  const auto request = chat(with_message(R"(,"priority":3,"cache_salt":"tenant")"));
+  ASSERT_TRUE(request.ok());
+  EXPECT_EQ(request->generation.priority, 3);
+  EXPECT_EQ(request->generation.cache_namespace, "tenant");
+}
+
+TEST(CompletionRequest, TakesStringsAndTokensAndListsOfBoth) {
+  const auto prompts = [](std::string_view text) {
+    return parse_completion_request(*parse_json(text), {})->prompts;
+  };
+  EXPECT_THAT(prompts(R"({"prompt":"a"})"), ElementsAre(Prompt("a")));
+  EXPECT_THAT(prompts(R"({"prompt":[1,2]})"), ElementsAre(Prompt(std::vector<Token>{1, 2})));
+  EXPECT_THAT(prompts(R"({"prompt":["a",[1]]})"),
+              ElementsAre(Prompt("a"), Prompt(std::vector<Token>{1})));
+}
+
+TEST(CompletionRequest, HasSixteenTokensByDefault) {
+  const auto request = parse_completion_request(*parse_json(R"({"prompt":"a"})"), {});
+  EXPECT_EQ(request->generation.max_tokens, 16);
+  EXPECT_FALSE(request->max_tokens_named);
+}
+
+TEST(Replies, AUsageChunkHasNoChoices) {
+  EXPECT_THAT(
+      to_string(usage_chunk({.id = "i", .created_s = 1, .model = "m"}, "text_completion",
+                            {.prompt_tokens = 1, .completion_tokens = 2})),
+      HasSubstr(
+          R"("choices":[],"usage":{"prompt_tokens":1,"completion_tokens":2,"total_tokens":3)"));
+}
+
+TEST(Replies, BytesThatAreNoTextBecomeOneReplacementPerIllFormedRun) {
+  EXPECT_EQ(valid_utf8("a\xf0\x9f\x91"), "a\xef\xbf\xbd");
+  EXPECT_EQ(valid_utf8("\xff\xfe"), "\xef\xbf\xbd\xef\xbf\xbd");
+  EXPECT_EQ(valid_utf8("\xed\xa0\x80"), "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd");  // a surrogate
+  EXPECT_EQ(valid_utf8("é👍"), "é👍");
+}
+
+TEST(Fields, EachStandsOnceInItsTable) {
+  for (const FieldTable* table : {&chat_fields(), &completion_fields(), &message_fields()}) {
+    std::vector<std::string_view> names;
+    for (const Field& field : table->fields) {
+      names.push_back(field.name);
+      EXPECT_TRUE(field.use != FieldUse::refused || !field.note.empty())
+          << field.name << ": a refusal says what to do instead";
+    }
+    std::sort(names.begin(), names.end());
+    EXPECT_EQ(std::adjacent_find(names.begin(), names.end()), names.end());
+  }
+}
+
+// A value of a kind that no field takes: an honoured field that reads nothing would let it pass.
+TEST(Fields, EveryHonouredFieldIsRead) {
+  for (const Field& field : chat_fields().fields) {
+    if (field.use != FieldUse::honoured || field.name == "messages") {
+      continue;
+    }
+    const bool takes_objects = field.name == "logit_bias" || field.name == "chat_template_kwargs" ||
+                               field.name == "stream_options";
+    const std::string value = takes_objects ? "7" : R"({"no":"such"})";
+    EXPECT_FALSE(chat(with_message(",\"" + std::string(field.name) + "\":" + value)).ok())
+        << field.name;
+  }
+  for (const Field& field : completion_fields().fields) {
+    if (field.use != FieldUse::honoured || field.name == "prompt") {
+      continue;
+    }
+    const bool takes_objects = field.name == "logit_bias" || field.name == "stream_options";
+    const std::string text = R"({"prompt":"a",")" + std::string(field.name) +
+                             "\":" + (takes_objects ? "7" : R"({"no":"such"})") + "}";
+    EXPECT_FALSE(parse_completion_request(*parse_json(text), {}).ok()) << field.name;
+  }
+}
+
+TEST(Parsers, MutatedRequestsAreParsedOrRefusedAndNothingElse) {
+  const uint64_t seed = std::random_device{}();
+  RecordProperty("seed", std::to_string(seed));
+  std::mt19937_64 random(seed);
+  const std::string good = with_message(
+      R"(,"n":2,"stop":["a"],"logit_bias":{"1":2},"logprobs":true,"top_logprobs":3,"seed":5)");
+  int parsed = 0;
+  for (int i = 0; i < 20'000; ++i) {
+    std::string text = good;
+    for (uint64_t edit = random() % 3 + 1; edit > 0; --edit) {
+      constexpr std::string_view kBytes = "{}[]\",:0123456789-.eEntfax\\";
+      text[random() % text.size()] = kBytes[random() % kBytes.size()];
+    }
+    const auto value = parse_json(text);
+    if (!value) {
+      continue;
+    }
+    const auto request = parse_chat_request(*value, {});
+    parse_completion_request(*value, {}).ok();
+    parsed += request.ok() ? 1 : 0;
+    if (!request) {
+      EXPECT_EQ(request.error().code, ErrorCode::invalid_argument) << "seed " << seed;
+      EXPECT_FALSE(request.error().message.empty());
+    }
+  }
+  EXPECT_GT(parsed, 0);
+}
+
+}  // namespace
+}  // namespace pome::protocol::openai

@@ -1,0 +1,90 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "server/http/exchange.h"
+#include "server/http/guards.h"
+#include "server/http/request.h"
+
+namespace pome::server {
+namespace {
+
+Request with(std::vector<std::pair<std::string, std::string>> headers) {
+  Request request;
+  request.headers = std::move(headers);
+  return request;
+}
+
+TEST(Guards, ALoopbackBindAnswersToLoopbackNamesOnly) {
+  const GuardOptions options{.host = "127.0.0.1", .api_key = "", .allowed_origins = {}};
+  for (const char* host :
+       {"localhost", "LOCALHOST:30000", "127.0.0.1:1", "127.8.9.1", "[::1]:80", "app.localhost"}) {
+    EXPECT_TRUE(check_host_and_origin(with({{"Host", host}}), options).ok()) << host;
+  }
+  for (const char* host : {"evil.example", "127.0.0.1.evil.example", "localhost.evil.example",
+                           "127.evil.a.b", "[::2]", "0.0.0.0"}) {
+    EXPECT_FALSE(check_host_and_origin(with({{"Host", host}}), options).ok()) << host;
+  }
+}
+
+TEST(Guards, AnOpenBindTakesAnyHostAndStillChecksOrigins) {
+  const GuardOptions options{
+      .host = "0.0.0.0", .api_key = "", .allowed_origins = {"https://chat.example"}};
+  const std::pair<std::string, std::string> host{"Host", "mac.local:30000"};
+  EXPECT_TRUE(check_host_and_origin(with({host}), options).ok());
+  EXPECT_TRUE(
+      check_host_and_origin(with({host, {"Origin", "http://mac.local:30000"}}), options).ok());
+  EXPECT_TRUE(
+      check_host_and_origin(with({host, {"Origin", "https://chat.example"}}), options).ok());
+  EXPECT_FALSE(
+      check_host_and_origin(with({host, {"Origin", "https://evil.example"}}), options).ok());
+  EXPECT_FALSE(check_host_and_origin(with({host, {"Origin", "null"}}), options).ok());
+}
+
+TEST(Guards, AKeyIsComparedWhole) {
+  const GuardOptions options{.host = "", .api_key = "secret", .allowed_origins = {}};
+  EXPECT_TRUE(check_api_key(with({{"authorization", "bearer secret"}}), options).ok());
+  for (const char* value :
+       {"Bearer secre", "Bearer secrets", "Bearer ", "secret", "Basic secret"}) {
+    EXPECT_FALSE(check_api_key(with({{"Authorization", value}}), options).ok()) << value;
+  }
+  EXPECT_FALSE(check_api_key(with({}), options).ok());
+}
+
+TEST(Target, IsDecodedAndSplitAndABrokenCodeIsNone) {
+  const auto target = parse_target("/v1/models/a%2Fb?x=1");
+  ASSERT_TRUE(target);
+  EXPECT_EQ(target->path, "/v1/models/a/b");
+  EXPECT_EQ(target->query, "x=1");
+  for (const char* broken : {"", "*", "http://x/", "/%", "/%0", "/%zz"}) {
+    EXPECT_FALSE(parse_target(broken)) << broken;
+  }
+}
+
+TEST(RequestId, IsTheClientsWhenWellFormedElseDrawn) {
+  EXPECT_EQ(request_id("abc-1.2:3_4"), "abc-1.2:3_4");
+  EXPECT_EQ(request_id(std::string(128, 'a')), std::string(128, 'a'));
+  EXPECT_EQ(request_id(std::string(129, 'a')).size(), 32u);
+  EXPECT_EQ(request_id("a b").size(), 32u);
+  EXPECT_NE(random_id(), random_id());
+}
+
+TEST(Routes, AKnownPathWithAnotherMethodSaysWhichOnesItTakes) {
+  const std::vector<Route> routes = {
+      {.method = "GET", .path = "/a", .prefix = false, .needs_key = true, .handler = {}},
+      {.method = "GET", .path = "/m/", .prefix = true, .needs_key = true, .handler = {}}};
+  const auto find = [&](const char* method, const char* path, std::string& allow) {
+    Request request;
+    request.method = method;
+    request.path = path;
+    return find_route(routes, request, allow);
+  };
+  std::string allow;
+  EXPECT_TRUE(find("HEAD", "/a", allow).ok());
+  EXPECT_TRUE(find("GET", "/m/x/y", allow).ok());
+  EXPECT_EQ(find("GET", "/m/", allow).error().code, ErrorCode::not_found);
+  EXPECT_EQ(find("POST", "/a", allow).error().code, ErrorCode::method_not_allowed);
+  EXPECT_EQ(allow, "GET, HEAD, OPTIONS");
+}
+
+}  // namespace
+}  // namespace pome::server

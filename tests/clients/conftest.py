@@ -1,0 +1,67 @@
+"""`pome serve` on a free port, once on the echo engine and once on the demo model where that is in the cache."""
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import time
+import urllib.request
+
+import openai
+import pytest
+
+MODEL_NAME = "SmolLM2-135M-Instruct.Q4_1.gguf"
+
+
+def free_port() -> int:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def demo_model() -> str | None:
+    """POME_TEST_MODEL names a file; otherwise the demo model in pome's cache."""
+    if named := os.environ.get("POME_TEST_MODEL"):
+        return named
+    cache = pathlib.Path(os.environ.get("POME_CACHE", pathlib.Path.home() / ".cache/pome"))
+    return next((str(path) for path in cache.rglob(MODEL_NAME)), None)
+
+
+class Server:
+    def __init__(self, model: str):
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        command = [os.environ["POME"], "serve", "--model-path", model, "--port", str(self.port),
+                   "--served-model-name", "tested"]
+        self.process = subprocess.Popen(command)
+        deadline = time.monotonic() + 60
+        while True:
+            try:
+                urllib.request.urlopen(self.url + "/health", timeout=5)
+                break
+            except OSError:
+                assert self.process.poll() is None, f"pome serve ended with {self.process.returncode}"
+                assert time.monotonic() < deadline, "pome serve is not healthy after a minute"
+                time.sleep(0.05)
+        self.client = openai.OpenAI(base_url=self.url + "/v1", api_key="none", max_retries=0, timeout=60)
+
+    def stop(self) -> int:
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(timeout=30)
+
+
+@pytest.fixture(scope="session")
+def echo():
+    server = Server("echo")
+    yield server
+    assert server.stop() == 0
+
+
+@pytest.fixture(scope="session")
+def real():
+    model = demo_model()
+    if model is None:
+        pytest.skip("the demo model is not there: run 'pome pull smollm2'")
+    server = Server(model)
+    yield server
+    assert server.stop() == 0
