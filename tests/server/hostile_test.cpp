@@ -153,7 +153,7 @@ TEST(Hostile, EachBadRequestIsRefusedAndAStreamBesideThemGoesOn) {
   server_options.limits.header_timeout = 1s;
   server_options.limits.body_timeout = 1s;
   TestServer server(options, server_options);
-  constexpr int kTokens = 8000;
+  constexpr int kTokens = 3000;
   RawConnection stream(server.port());
   stream.send(post(
       "/v1/completions",

@@ -23,17 +23,18 @@ std::string with_message(const std::string& rest) {
 }
 
 TEST(ChatRequest, TextPartsStayPartsForTheTemplateToJoin) {
-  const auto request = chat(
-      R"({"messages":[{"role":"developer","content":[{"type":"input_text","text":"a"},{"type":"text","text":"b"}]}]})");
+  const auto request =
+      chat(R"({"messages":[{"role":"developer","content":[{"type":"input_text","text":"a"},)"
+           R"({"type":"text","text":"b"}]}]})");
   ASSERT_TRUE(request.ok());
-  EXPECT_EQ(
-      to_string(request->messages),
-      R"([{"role":"developer","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}])");
+  EXPECT_EQ(to_string(request->messages),
+            R"([{"role":"developer","content":[{"type":"text","text":"a"},)"
+            R"({"type":"text","text":"b"}]}])");
 }
 
 TEST(ChatRequest, OtherKeysOfAMessageReachTheTemplate) {
-  const auto request = chat(
-      R"({"messages":[{"role":"user","content":"x"},{"role":"assistant","content":"y","reasoning_content":"z"}]})");
+  const auto request = chat(R"({"messages":[{"role":"user","content":"x"},)"
+                            R"({"role":"assistant","content":"y","reasoning_content":"z"}]})");
   ASSERT_TRUE(request.ok());
   EXPECT_THAT(to_string(request->messages), HasSubstr("reasoning_content"));
 }

@@ -11,6 +11,21 @@
 
 namespace pome::server {
 
+namespace {
+
+// Whether at least kPile later deltas of the same choice wait: cumulative events would then grow
+// with the square of the answer's length, in bytes and in the network thread's time.
+bool is_piled_up(const std::vector<Delta>& deltas, size_t index) {
+  constexpr int kPile = 16;
+  int later = 0;
+  for (size_t i = index + 1; i < deltas.size() && later < kPile; ++i) {
+    later += deltas[i].choice == deltas[index].choice ? 1 : 0;
+  }
+  return later >= kPile;
+}
+
+}  // namespace
+
 ActiveRequest::ActiveRequest(ServerContext& context)
     : context_(context), start_(std::chrono::steady_clock::now()) {
   ++context_.active;
@@ -135,7 +150,8 @@ asio::awaitable<void> stream(Exchange& exchange, std::shared_ptr<Generation> gen
       break;
     }
     std::string frames;
-    for (const Delta& delta : deltas) {
+    for (size_t i = 0; i < deltas.size(); ++i) {
+      const Delta& delta = deltas[i];
       active.saw(delta);
       if (error) {
         continue;
@@ -143,6 +159,8 @@ asio::awaitable<void> stream(Exchange& exchange, std::shared_ptr<Generation> gen
       if (delta.finish == Finish::error) {
         error = delta.error;
         generation->cancel();
+      } else if (writer.skip && is_piled_up(deltas, i)) {
+        writer.skip(delta);
       } else {
         frames += writer.frames(delta);
       }

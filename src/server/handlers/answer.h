@@ -69,6 +69,10 @@ asio::awaitable<Result<std::vector<ChoiceOutput>>> collect(std::shared_ptr<Gener
 struct StreamWriter {
   std::function<std::string(const Delta&)> frames;
   std::function<std::string()> tail;
+  // For text that is cumulative: takes a delta in without saying it, because a later one of the
+  // same batch will say both. Used where a client is so slow that events pile up; absent where each
+  // delta counts.
+  std::function<void(const Delta&)> skip = {};
 };
 asio::awaitable<void> stream(Exchange& exchange, std::shared_ptr<Generation> generation,
                              ActiveRequest& active, const StreamWriter& writer);

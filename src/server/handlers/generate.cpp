@@ -140,18 +140,22 @@ asio::awaitable<void> handle_generate(ServerContext& context, Exchange& exchange
   }
   if (work->request.stream) {
     const bool incremental = context.options.incremental_streaming_output;
+    const auto add = [&](const Delta& delta) -> GenerateChoice& {
+      GenerateChoice& choice = choices[static_cast<size_t>(delta.choice)];
+      choice.add(delta.text, delta.tokens, delta, active.seconds());
+      return choice;
+    };
     const StreamWriter writer{.frames =
                                   [&](const Delta& delta) {
-                                    GenerateChoice& choice =
-                                        choices[static_cast<size_t>(delta.choice)];
-                                    choice.add(delta.text, delta.tokens, delta, active.seconds());
+                                    GenerateChoice& choice = add(delta);
                                     std::string event = protocol::sse_event(choice.body());
                                     if (incremental) {
                                       choice.forget_said();
                                     }
                                     return event;
                                   },
-                              .tail = [] { return std::string(); }};
+                              .tail = [] { return std::string(); },
+                              .skip = [&](const Delta& delta) { add(delta); }};
     co_await stream(exchange, std::move(*generation), active, writer);
     co_return;
   }

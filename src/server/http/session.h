@@ -14,7 +14,7 @@
 namespace pome::server {
 
 struct HttpLimits {
-  size_t header_bytes_max = size_t{16} << 10;     // request line and headers: 431 past it
+  size_t header_bytes_max = size_t{16} << 10;     // header lines, and the request line: 431 past it
   size_t body_bytes_max = size_t{32} << 20;       // 413 past it
   size_t pipelined_bytes_max = size_t{64} << 10;  // read ahead while a handler runs
   int connections_max = 512;                      // further ones are closed at once
