@@ -99,7 +99,8 @@ asio::awaitable<bool> Server::Parts::wait_until_quiet(std::chrono::milliseconds 
 asio::awaitable<void> Server::Parts::drain_and_stop() {
   http.closing = true;
   listener->close_idle();
-  if (!co_await wait_until_quiet(options.drain_timeout)) {
+  const bool finished = co_await wait_until_quiet(options.drain_timeout);
+  if (!finished) {
     log::warning("drain: {} requests still ran after {} s and were cancelled", context.active,
                  std::chrono::duration<double>(options.drain_timeout).count());
   }
@@ -110,7 +111,8 @@ asio::awaitable<void> Server::Parts::abort_and_stop() {
   http.closing = true;
   listener->stop_accepting();
   dispatcher.abort_all();
-  if (!co_await wait_until_quiet(kAbortTime)) {
+  const bool aborted = co_await wait_until_quiet(kAbortTime);
+  if (!aborted) {
     dispatcher.fail_all({ErrorCode::unavailable, "the server is shutting down", {}});
     co_await wait_until_quiet(kAbortTime);
   }

@@ -124,15 +124,6 @@ TEST(Connection, AClientThatTakesNothingIsCancelledAfterTheClientTimeout) {
   EXPECT_EQ(request(server.port(), "GET", "/health").status, 200);
 }
 
-TEST(Connection, ALongCumulativeAnswerIsSummedUpWhereItsClientIsSlow) {
-  TestServer server;
-  const HttpReply reply = request(
-      server.port(), "POST", "/generate",
-      R"({"text":"abc","stream":true,"sampling_params":{"ignore_eos":true,"max_new_tokens":8000}})");
-  EXPECT_THAT(reply.body, HasSubstr("[DONE]"));
-  EXPECT_LT(reply.body.size(), size_t{64} << 20);
-}
-
 TEST(Connection, ASlowHeaderEndsTheConnectionAndNobodyElses) {
   server::ServerOptions options;
   options.limits.header_timeout = 200ms;

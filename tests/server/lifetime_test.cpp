@@ -95,6 +95,7 @@ TEST(Lifetime, AStopWithAStepThatHangsStillReturns) {
   RawConnection running(server.port());
   running.send(stream_request(R"({"prompt":"abc","stream":true})"));
   running.receive_until("data: ", 5s);
+  std::this_thread::sleep_for(100ms);  // the engine is in the step that hangs
   server.server().stop();
   EXPECT_THAT(running.receive_all(10s), HasSubstr("shutting down"));
   server.join();

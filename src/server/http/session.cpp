@@ -87,11 +87,15 @@ asio::awaitable<void> HttpSession::run() {
   stream_.socket().set_option(tcp::no_delay(true), ignored);
   // The watcher reads without blocking; asynchronous operations are not affected.
   stream_.socket().non_blocking(true, ignored);
-  while (!gone_ && co_await wait_for_bytes()) {
+  for (;;) {
+    const bool bytes_came = co_await wait_for_bytes();
+    if (!bytes_came) {
+      break;
+    }
     idle_ = false;
     const bool goes_on = co_await serve_one();
     idle_ = true;
-    if (!goes_on || context_.closing) {
+    if (!goes_on || gone_ || context_.closing) {
       break;
     }
   }
@@ -165,7 +169,8 @@ asio::awaitable<bool> HttpSession::serve_one() {
       co_return keep_alive_;
     }
   }
-  if (!co_await read_body(parser)) {
+  const bool body_read = co_await read_body(parser);
+  if (!body_read) {
     co_return false;
   }
   keep_alive_ = keep_alive;
