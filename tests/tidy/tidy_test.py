@@ -132,6 +132,10 @@ class TidyTest(unittest.TestCase):
         self.finds("only apps/ reads", **{"src/base/a.cpp": 'const char* h = std::getenv("HOME");\n'})
         self.assertEqual(findings(**{"apps/main.cpp": 'const char* h = std::getenv("HOME");\n'}), [])
 
+    def test_an_await_in_a_condition(self):
+        self.finds("await-in-condition", **{"src/base/a.cpp": "  if (!co_await quiet()) {\n  }\n"})
+        self.assertEqual(findings(**{"src/base/a.cpp": "  const bool q = co_await quiet();\n"}), [])
+
     def test_an_exception_covers_one_finding_and_must_be_needed(self):
         long_line = {"src/base/a.cpp": "/" * 101 + "\n"}
         rule = {"tests/tidy/exceptions.txt": "line src/base/a.cpp a table that reads best in one piece\n"}

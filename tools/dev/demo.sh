@@ -1,7 +1,7 @@
 # ./dev demo: from nothing to an answer of a real model over HTTP.
 . tools/dev/build.sh
 
-demo_question="What is the capital of France, and what is it known for?"
+demo_question="Why do plants need sunlight? Answer in two sentences."
 
 dev_demo() {
   demo_started=$(seconds_now)
