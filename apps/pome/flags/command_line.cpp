@@ -1,0 +1,136 @@
+#include "pome/flags/command_line.h"
+
+#include <fmt/format.h>
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <algorithm>
+#include <map>
+
+namespace pome::apps {
+namespace {
+
+// Where CLI11 puts what it reads, by name; addresses stay put.
+struct Store {
+  std::map<std::string, std::vector<std::string>> values;
+  std::map<std::string, bool> toggles;
+};
+
+std::string joined_names(const Flag& flag) {
+  std::string names;
+  for (const auto& name : flag.names) {
+    names += (names.empty() ? "" : ",") + name;
+  }
+  return names;
+}
+
+void add_launch_flag(CLI::App& app, Store& store, const Flag& flag) {
+  auto& values = store.values[flag.name()];
+  CLI::Option* option = nullptr;
+  if (flag.kind == Kind::toggle) {
+    option = app.add_flag(joined_names(flag), store.toggles[flag.name()]);
+  } else if (flag.kind == Kind::list) {
+    option = app.add_option(joined_names(flag), values)->expected(0, 1 << 10);
+  } else {
+    // The last one wins, as in every shell script that appends to a common command.
+    option = app.add_option(joined_names(flag), values)
+                 ->expected(1)
+                 ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  }
+  option->group("");
+}
+
+std::string first_name(const ExtraOption& extra) {
+  const size_t at = extra.names.rfind("--");
+  return at == std::string::npos ? extra.names : extra.names.substr(at + 2);
+}
+
+Error explain(const CLI::ParseError& error, const std::vector<std::string>& left_over) {
+  for (const auto& word : left_over) {
+    if (word.starts_with('-')) {
+      const std::string name = word.substr(0, word.find('='));
+      const std::string near = nearest_flag(name);
+      return invalid(
+          fmt::format("there is no flag {}{}", name,
+                      near.empty() ? "; --help lists them" : "; did you mean " + near + "?"));
+    }
+  }
+  if (!left_over.empty()) {
+    return invalid(
+        fmt::format("'{}' is one word too many; --help shows the form", left_over.front()));
+  }
+  return invalid(error.what());
+}
+
+void collect(const Store& store, bool launch, const std::vector<ExtraOption>& extras,
+             CommandLine& line) {
+  for (const auto& flag : launch ? launch_flags() : std::vector<Flag>()) {
+    const auto& values = store.values.at(flag.name());
+    if (flag.kind == Kind::toggle ? store.toggles.at(flag.name()) : !values.empty()) {
+      line.flags.push_back({flag.name(), values});
+    }
+  }
+  for (const auto& extra : extras) {
+    const std::string name = first_name(extra);
+    const auto& values = store.values.at("extra " + name);
+    if (extra.takes_value ? !values.empty() : store.toggles.at("extra " + name)) {
+      line.extras.push_back({name, values.empty() ? "" : values.back()});
+    }
+  }
+}
+
+}  // namespace
+
+bool CommandLine::has(const std::string& name) const {
+  return extra(name).has_value();
+}
+
+std::optional<std::string> CommandLine::extra(const std::string& name) const {
+  for (const auto& [key, value] : extras) {
+    if (key == name) {
+      return value;
+    }
+  }
+  return std::nullopt;
+}
+
+Result<CommandLine> parse_command_line(const std::vector<std::string>& words, bool launch,
+                                       const std::vector<ExtraOption>& extras,
+                                       size_t positionals_max) {
+  CLI::App app;
+  app.set_help_flag();
+  Store store;
+  CommandLine line;
+  app.add_flag("-h,--help", line.help);
+  app.add_flag("--help-all", line.help_all);
+  for (const auto& flag : launch ? launch_flags() : std::vector<Flag>()) {
+    add_launch_flag(app, store, flag);
+  }
+  for (const auto& extra : extras) {
+    const std::string key = "extra " + first_name(extra);
+    auto& values = store.values[key];
+    if (extra.takes_value) {
+      app.add_option(extra.names, values)
+          ->expected(1)
+          ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+    } else {
+      app.add_flag(extra.names, store.toggles[key]);
+    }
+  }
+  if (positionals_max > 0) {
+    app.add_option("words", line.positionals)->expected(0, static_cast<int>(positionals_max));
+  }
+  try {
+    std::vector<std::string> reversed(words.rbegin(), words.rend());
+    app.parse(reversed);
+  } catch (const CLI::ExtrasError& error) {
+    return explain(error, app.remaining());
+  } catch (const CLI::ParseError& error) {
+    return invalid(error.what());
+  }
+  collect(store, launch, extras, line);
+  return line;
+}
+
+}  // namespace pome::apps

@@ -1,0 +1,140 @@
+#include "pome/flags/flag.h"
+
+namespace pome::apps {
+namespace {
+
+using enum Kind;
+
+Flag make(std::string group, std::vector<std::string> names, Kind kind, std::string placeholder,
+          std::string fallback, std::string help, std::vector<std::string> choices = {}) {
+  return {.names = std::move(names),
+          .group = std::move(group),
+          .treatment = Treatment::honoured,
+          .kind = kind,
+          .fallback = std::move(fallback),
+          .help = std::move(help),
+          .choices = std::move(choices),
+          .neutral = "",
+          .placeholder = std::move(placeholder)};
+}
+
+std::vector<Flag> model_flags() {
+  const std::string group = "Model";
+  return {
+      make(group, {"--model-path", "--model"}, text, "MODEL", "",
+           "A folder, a .gguf file, a short name (smollm2), a Hugging Face id (organisation/name, "
+           "also "
+           "organisation/name:Q4_K_M), or `echo`, which repeats the prompt without any model. What "
+           "is missing is "
+           "pulled."),
+      make(group, {"--tokenizer-path"}, text, "PATH", "",
+           "A folder with tokenizer.json, where it is not the model's own."),
+      make(group, {"--revision"}, text, "REV", "main",
+           "Branch, tag or commit of a Hugging Face id."),
+      make(group, {"--served-model-name"}, text, "NAME", "",
+           "The name in /v1/models and in replies. Default: the model as it was given."),
+      make(group, {"--context-length"}, integer, "TOKENS", "",
+           "The most that prompt and answer may have together. Default: the model's own, or what "
+           "fits into memory."),
+      make(group, {"--chat-template"}, text, "FILE", "",
+           "A Jinja file, or JSON with a chat_template key, or `chatml`, in place of the model's "
+           "own template."),
+      make(group, {"--sampling-defaults"}, text, "WHO", "model",
+           "Where defaults of temperature, top_p, top_k, min_p and repetition_penalty come from: "
+           "`model` reads "
+           "generation_config.json, `openai` uses 1, 1, off, 0 and 1.",
+           {"model", "openai"}),
+  };
+}
+
+std::vector<Flag> server_flags() {
+  const std::string group = "Server";
+  return {
+      make(group, {"--host"}, text, "HOST", "127.0.0.1",
+           "The address to listen on. `localhost` and 127.0.0.1 answer on IPv4 and IPv6 loopback; "
+           "0.0.0.0 answers the "
+           "network, and wants an --api-key."),
+      make(group, {"--port"}, integer, "PORT", "30000", "The TCP port; 0 takes a free one."),
+      make(group, {"--api-key"}, text, "KEY", "",
+           "Requests must carry `Authorization: Bearer KEY`."),
+      make(group, {"--admin-api-key"}, text, "KEY", "",
+           "The key of control endpoints. Default: --api-key."),
+      make(group, {"--strict-model-name"}, toggle, "", "",
+           "A request for another model name is 404. Default: any name is answered by the served "
+           "model."),
+      make(group, {"--incremental-streaming-output"}, toggle, "", "",
+           "POST /generate streams pieces; without it each event carries the whole text so far."),
+      make(group, {"--watchdog-timeout"}, number, "SECONDS", "300",
+           "/health turns 503 when a step has taken longer."),
+      make(group, {"--client-timeout"}, number, "SECONDS", "60",
+           "A client that neither sends nor reads for so long is dropped, and its work cancelled."),
+      make(group, {"--drain-timeout"}, number, "SECONDS", "30",
+           "After SIGTERM, running answers may take so long before they are cut."),
+      make(group, {"--exit-with-parent"}, toggle, "", "",
+           "Drain and exit when the process that started pome ends. Without it pome outlives its "
+           "terminal."),
+  };
+}
+
+std::vector<Flag> memory_flags() {
+  const std::string group = "Memory and scheduling";
+  return {
+      make(group, {"--max-running-requests"}, integer, "COUNT", "16",
+           "Answers that are generated at once."),
+      make(group, {"--max-queued-requests"}, integer, "COUNT", "256",
+           "Requests that may wait beyond those; more get 429 with Retry-After."),
+      make(group, {"--max-total-tokens"}, integer, "TOKENS", "",
+           "Size of the KV pool, shared by all requests. Default: what the memory plan allows."),
+      make(group, {"--mem-fraction-static"}, number, "PART", "0.9",
+           "The part of the memory budget that weights and KV pool may take, above 0 and at most "
+           "1."),
+      make(group, {"--max-memory"}, text, "BYTES", "",
+           "A cap on everything that pome plans: 8GiB, 500MB. Default: what the machine has free."),
+      make(group, {"--chunked-prefill-size"}, integer, "TOKENS", "",
+           "The most prompt tokens in one step, so that a long prompt does not stall running "
+           "answers. -1: no bound. "
+           "Default: 512."),
+      make(group, {"--kv-cache-dtype"}, text, "TYPE", "auto",
+           "How keys and values are stored; auto is half precision.",
+           {"auto", "float16", "bfloat16", "bf16", "float32"}),
+      make(group, {"--schedule-policy"}, text, "POLICY", "fcfs",
+           "Which waiting request runs next: in order of arrival, or by the request's priority.",
+           {"fcfs", "priority"}),
+      make(group, {"--page-size"}, integer, "TOKENS", "16", "Tokens in a page of the KV pool."),
+  };
+}
+
+std::vector<Flag> runtime_flags() {
+  const std::string group = "Runtime and logging";
+  return {
+      make(group, {"--threads"}, integer, "COUNT", "",
+           "CPU threads for the model. Default: one a core."),
+      make(group, {"--random-seed"}, integer, "SEED", "",
+           "Seeds requests that bring none, so that a restarted server repeats itself. Default: "
+           "drawn "
+           "from the system."),
+      make(group, {"--disable-own-kernels"}, toggle, "", "",
+           "Run on MLX's operations alone: slower, for comparison and for a chip on which an own "
+           "kernel is wrong."),
+      make(group, {"--record-steps"}, text, "FILE", "",
+           "Write each step's plan to FILE, one JSON object a line."),
+      make(group, {"--config"}, text, "FILE", "",
+           "A YAML file with flags as keys (`port: 30000`). Flags on the command line win over it, "
+           "and it wins over "
+           "POME_ variables."),
+      make(group, {"--log-level"}, text, "LEVEL", "info", "debug, info, warning or error.",
+           {"debug", "info", "warning", "warn", "error", "critical"}),
+  };
+}
+
+}  // namespace
+
+std::vector<Flag> honoured_flags() {
+  std::vector<Flag> all;
+  for (auto part : {model_flags(), server_flags(), memory_flags(), runtime_flags()}) {
+    all.insert(all.end(), part.begin(), part.end());
+  }
+  return all;
+}
+
+}  // namespace pome::apps

@@ -1,0 +1,99 @@
+#include "pome/model/model_engine.h"
+
+#include <chrono>
+#include <thread>
+
+#include "pome/model/open_model.h"
+#ifdef POME_WITH_MLX
+#include "engine/llm_engine.h"
+#include "kernels/thread_pool.h"
+#endif
+
+namespace pome::apps {
+#ifdef POME_WITH_MLX
+namespace {
+
+Result<engine::EngineOptions> options_from(const Settings& settings) {
+  const auto whole = [&](std::string_view name) {
+    return static_cast<int32_t>(settings.integer(name).value_or(0));
+  };
+  engine::EngineOptions options;
+  options.context_length = whole("--context-length");
+  options.max_running_requests = whole("--max-running-requests");
+  options.max_queued_requests = whole("--max-queued-requests");
+  options.max_total_tokens = whole("--max-total-tokens");
+  options.chunked_prefill_size = whole("--chunked-prefill-size");
+  options.page_size = whole("--page-size");
+  options.mem_fraction_static = *settings.number("--mem-fraction-static");
+  options.max_memory_bytes = parse_bytes(settings.text("--max-memory")).value_or(0);
+  options.disable_own_kernels = settings.on("--disable-own-kernels");
+  options.record_steps = settings.text("--record-steps");
+  if (const auto seed = settings.integer("--random-seed")) {
+    options.random_seed = static_cast<uint64_t>(*seed);
+  }
+  auto dtype = engine::parse_kv_dtype(settings.text("--kv-cache-dtype"));
+  if (!dtype) {
+    return dtype.error();
+  }
+  options.kv_cache_dtype = dtype.value();
+  auto policy = scheduler::parse_policy(settings.text("--schedule-policy"));
+  if (!policy) {
+    return policy.error();
+  }
+  options.schedule_policy = policy.value();
+  return options;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<engine::Engine>> start_engine(const Settings& settings,
+                                                     const std::string& path,
+                                                     const std::string& served_name) {
+  auto options = options_from(settings);
+  if (!options) {
+    return options.error();
+  }
+  options->model_path = path;
+  options->served_model_name = served_name;
+  POME_TRY(engine::check_options(options.value()));
+  if (const auto threads = settings.integer("--threads")) {
+    kernels::set_thread_count(static_cast<int>(*threads));
+  }
+  return std::unique_ptr<engine::Engine>(
+      std::make_unique<engine::LlmEngine>(std::move(options).value()));
+}
+
+Status wait_until_ready(engine::Engine& engine) {
+  if (auto* llm = dynamic_cast<engine::LlmEngine*>(&engine)) {
+    return llm->wait_until_ready(std::chrono::hours(24));
+  }
+  while (!engine.stats().ready && !engine.stats().draining) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return {};
+}
+
+std::vector<std::string> memory_lines(const engine::Engine& engine) {
+  const auto* llm = dynamic_cast<const engine::LlmEngine*>(&engine);
+  return llm ? engine::format_plan(llm->memory_plan()) : std::vector<std::string>();
+}
+#else
+Result<std::unique_ptr<engine::Engine>> start_engine(const Settings&, const std::string&,
+                                                     const std::string&) {
+  return invalid("this pome was built without MLX and serves --model-path echo alone",
+                 "model-path");
+}
+
+Status wait_until_ready(engine::Engine& engine) {
+  while (!engine.stats().ready && !engine.stats().draining) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return {};
+}
+
+std::vector<std::string> memory_lines(const engine::Engine&) {
+  return {};
+}
+#endif
+
+}  // namespace pome::apps

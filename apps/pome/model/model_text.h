@@ -1,0 +1,15 @@
+#pragma once
+
+#include "base/result.h"
+#include "pome/flags/settings.h"
+#include "server/generation/served_text.h"
+#include "tensor/checkpoint/checkpoint.h"
+
+namespace pome::apps {
+
+// Tokenizer and chat template of a checkpoint, with --tokenizer-path and --chat-template applied. A
+// model without any template has none: it completes, and refuses chats.
+Result<server::ServedText> read_model_text(const tensor::Checkpoint& checkpoint,
+                                           const Settings& settings);
+
+}  // namespace pome::apps

@@ -1,0 +1,76 @@
+#include "pome/model/open_model.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <utility>
+
+#include "engine/echo/echo_engine.h"
+#include "pome/model/find_model.h"
+#include "pome/model/model_defaults.h"
+#include "pome/model/model_engine.h"
+#include "pome/model/model_text.h"
+#include "server/generation/echo_text.h"
+#include "tensor/checkpoint/checkpoint.h"
+
+namespace pome::apps {
+namespace {
+
+std::string served_name_of(const Settings& settings) {
+  const std::string given = settings.text("--served-model-name");
+  return given.empty() ? settings.text("--model-path") : given;
+}
+
+Result<OpenModel> open_echo(const Settings& settings) {
+  auto text = server::make_echo_text();
+  auto defaults = sampling_defaults(settings, nullptr);
+  if (!text || !defaults) {
+    return text ? defaults.error() : text.error();
+  }
+  engine::EchoOptions options;
+  options.model.name = served_name_of(settings);
+  options.model.context_tokens = static_cast<int32_t>(
+      settings.integer("--context-length").value_or(options.model.context_tokens));
+  options.max_running_requests = static_cast<int32_t>(*settings.integer("--max-running-requests"));
+  options.max_queued_requests = static_cast<int32_t>(*settings.integer("--max-queued-requests"));
+  const std::string name = options.model.name;
+  return OpenModel{std::make_unique<engine::EchoEngine>(std::move(options)),
+                   std::move(text).value(), defaults->params, name, "echo"};
+}
+
+}  // namespace
+
+Result<OpenModel> open_model(const Settings& settings, const hub::Settings& hub,
+                             const std::atomic<bool>& stop) {
+  const std::string wanted = settings.text("--model-path");
+  if (wanted.empty()) {
+    return invalid("which model? For example: --model-path smollm2", "model-path");
+  }
+  if (wanted == "echo" && !std::filesystem::exists("echo")) {
+    return open_echo(settings);
+  }
+  auto local = find_or_pull(hub, {wanted, settings.text("--revision")}, stop);
+  if (!local) {
+    return local.error();
+  }
+  auto checkpoint = tensor::Checkpoint::open(local->path);
+  if (!checkpoint) {
+    return checkpoint.error();
+  }
+  auto defaults = sampling_defaults(settings, &checkpoint.value());
+  if (!defaults) {
+    return defaults.error();
+  }
+  auto engine = start_engine(settings, local->path.string(), served_name_of(settings));
+  if (!engine) {
+    return engine.error();
+  }
+  auto text = read_model_text(checkpoint.value(), settings);
+  if (!text) {
+    return text.error();
+  }
+  return OpenModel{std::move(engine).value(), std::move(text).value(), defaults->params,
+                   served_name_of(settings), local->path.string()};
+}
+
+}  // namespace pome::apps

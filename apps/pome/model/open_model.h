@@ -1,0 +1,38 @@
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "engine/api.h"
+#include "hub/transfer/settings.h"
+#include "pome/flags/settings.h"
+#include "sampling/params.h"
+#include "server/generation/served_text.h"
+
+namespace pome::apps {
+
+// A model that loads or serves: the engine, started, and its text side.
+struct OpenModel {
+  std::unique_ptr<engine::Engine> engine;
+  server::ServedText text;
+  sampling::Params sampling_defaults;
+  std::string served_name;
+  std::string path;
+};
+
+// Finds the model (pulling it where it is missing), reads its tokenizer and templates and starts
+// its engine; the weights may still be loading when this returns. `echo` needs no files. `stop`
+// ends a pull.
+Result<OpenModel> open_model(const Settings& settings, const hub::Settings& hub,
+                             const std::atomic<bool>& stop);
+
+// Waits until a token can be generated; the load's error when it failed.
+Status wait_until_ready(engine::Engine& engine);
+
+// What the load planned, one line an item; empty for an engine without a plan.
+std::vector<std::string> memory_lines(const engine::Engine& engine);
+
+}  // namespace pome::apps

@@ -1,0 +1,196 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "base/log.h"
+#include "hub/transfer/settings.h"
+#include "pome/command.h"
+#include "pome/flags/command_line.h"
+#include "pome/flags/help.h"
+#include "pome/host/environment.h"
+#include "pome/host/parent_watch.h"
+#include "pome/host/report.h"
+#include "pome/host/signals.h"
+#include "pome/model/model_defaults.h"
+#include "pome/model/open_model.h"
+#include "pome/model/start_report.h"
+#include "server/server.h"
+
+namespace pome::apps {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+std::chrono::milliseconds milliseconds(const Settings& settings, std::string_view name) {
+  return std::chrono::milliseconds(static_cast<int64_t>(*settings.number(name) * 1000));
+}
+
+json::object server_args(const Settings& settings) {
+  json::object args;
+  for (const auto& flag : launch_flags()) {
+    if (flag.treatment == Treatment::honoured && flag.name().find("api-key") == std::string::npos) {
+      std::string key = flag.key();
+      std::replace(key.begin(), key.end(), '-', '_');
+      args[key] = settings.text(flag.name());
+    }
+  }
+  return args;
+}
+
+server::ServerOptions server_options(const Settings& settings, const OpenModel& model) {
+  server::ServerOptions options;
+  options.host = settings.text("--host");
+  options.port = static_cast<uint16_t>(*settings.integer("--port"));
+  options.api_key = settings.text("--api-key");
+  options.limits.client_timeout = milliseconds(settings, "--client-timeout");
+  options.drain_timeout = milliseconds(settings, "--drain-timeout");
+  options.serving.served_model_name = model.served_name;
+  options.serving.strict_model_name = settings.on("--strict-model-name");
+  options.serving.sampling_defaults = model.sampling_defaults;
+  options.serving.incremental_streaming_output = settings.on("--incremental-streaming-output");
+  options.serving.watchdog_timeout = milliseconds(settings, "--watchdog-timeout");
+  options.serving.server_args = server_args(settings);
+  options.serving.created_s = std::chrono::duration_cast<std::chrono::seconds>(
+                                  std::chrono::system_clock::now().time_since_epoch())
+                                  .count();
+  return options;
+}
+
+// How `serve` ends: the first signal asks for a drain, the second for an end at once, the third
+// takes it. Signals may come before there is a server, and stop a pull then.
+class Ending {
+ public:
+  void on_signal() {
+    const int count = ++count_;
+    if (count > 2) {
+      std::_Exit(kInterrupted);
+    }
+    asked_ = true;
+    at_once_ = count == 2;
+    act();
+  }
+  void on_parent_end() {
+    log::info("the process that started pome has ended");
+    asked_ = true;
+    act();
+  }
+  // From now on there is a server to end; nullptr: no longer.
+  void attach(server::Server* server) {
+    {
+      const std::lock_guard lock(mutex_);
+      server_ = server;
+    }
+    if (asked_) {
+      act();
+    }
+  }
+  const std::atomic<bool>& asked() const { return asked_; }
+  bool at_once() const { return at_once_; }
+
+ private:
+  void act() {
+    const std::lock_guard lock(mutex_);
+    if (!server_) {
+      return;
+    }
+    if (at_once_) {
+      server_->stop();
+    } else {
+      log::info("draining: running answers are finished, new ones refused; again to stop at once");
+      server_->drain();
+    }
+  }
+
+  std::mutex mutex_;
+  server::Server* server_ = nullptr;
+  std::atomic<int> count_{0};
+  std::atomic<bool> asked_{false};
+  std::atomic<bool> at_once_{false};
+};
+
+void warn_about(const Settings& settings) {
+  for (const auto& warning : settings.warnings()) {
+    log::warning("{}", warning);
+  }
+  const std::string host = settings.text("--host");
+  const bool loopback = host == "localhost" || host == "::1" || host.starts_with("127.");
+  if (!loopback && settings.text("--api-key").empty()) {
+    log::warning("--host {} without --api-key: anybody who reaches this machine can use the model",
+                 host);
+  }
+}
+
+int serve(const Settings& settings, const hub::Settings& hub, Clock::time_point started) {
+  outlive_terminal();
+  Ending ending;
+  const Signals signals([&](int) { ending.on_signal(); });
+  std::optional<ParentWatch> parent;
+  if (settings.on("--exit-with-parent")) {
+    parent.emplace([&] { ending.on_parent_end(); });
+  }
+  warn_about(settings);
+  auto model = open_model(settings, hub, ending.asked());
+  if (!model) {
+    return failed(model.error());
+  }
+  server::Server server(server_options(settings, model.value()), *model->engine, model->text);
+  auto port = server.listen();
+  if (!port) {
+    return failed(port.error());
+  }
+  ending.attach(&server);
+  Status load;
+  std::thread reporter([&] {
+    load = wait_until_ready(*model->engine);
+    if (!load.ok()) {
+      server.stop();
+      return;
+    }
+    print_start_report(settings, model.value(), port.value(), Clock::now() - started);
+  });
+  server.run();
+  ending.attach(nullptr);
+  parent.reset();
+  model->engine->drain();
+  model->engine->stop();
+  reporter.join();
+  if (!load.ok() && !ending.asked()) {
+    return failed(load.error());
+  }
+  return ending.at_once() ? kInterrupted : 0;
+}
+
+}  // namespace
+
+int serve_command(const std::vector<std::string>& words) {
+  const auto started = Clock::now();
+  const auto line = parse_command_line(words, true, {}, 1);
+  if (!line) {
+    return misused(line.error());
+  }
+  if (line->help || line->help_all) {
+    fmt::print(
+        "usage: pome serve [MODEL] [FLAG…]\n\nServes a model at http://127.0.0.1:30000 with "
+        "OpenAI's endpoints "
+        "(/v1/chat/completions, /v1/completions,\n/v1/models) and SGLang's (/generate, /health, "
+        "/get_server_info). SIGTERM and Ctrl-C finish what runs and\nexit; a second Ctrl-C exits "
+        "at once.\n{}",
+        flags_help(line->help_all));
+    return 0;
+  }
+  auto settings = Settings::resolve(with_model(*line), environment);
+  if (!settings) {
+    return misused(settings.error());
+  }
+  log::set_level(log::parse_level(settings->text("--log-level")).value());
+  return serve(settings.value(), hub::settings_from(environment), started);
+}
+
+}  // namespace pome::apps
