@@ -112,7 +112,6 @@ std::vector<Flag> refused_flags() {
            "the back end is the MLX that pome was built with",
            {},
            {"--device"}},
-          {"Runtime and logging", "a request brings its own `seed`", {}, {"--random-seed"}},
           {"Runtime and logging",
            "pome does not write prompts or answers to its log",
            {"--log-requests"},

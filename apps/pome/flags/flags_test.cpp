@@ -1,0 +1,132 @@
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "pome/flags/command_line.h"
+#include "pome/flags/flag.h"
+#include "pome/flags/help.h"
+#include "pome/flags/settings.h"
+
+namespace pome::apps {
+namespace {
+
+std::optional<std::string> nothing(std::string_view) {
+  return std::nullopt;
+}
+
+TEST(FlagsTest, EveryRowHasNamesAGroupAndWordsForPeople) {
+  EXPECT_GT(launch_flags().size(), 250u);
+  for (const auto& flag : launch_flags()) {
+    EXPECT_FALSE(flag.help.empty()) << flag.name();
+    EXPECT_FALSE(flag.group.empty()) << flag.name();
+    for (const auto& name : flag.names) {
+      EXPECT_TRUE(name.starts_with("--")) << name;
+      EXPECT_EQ(find_flag(name), find_flag(flag.name())) << name;
+    }
+    EXPECT_TRUE(flag.neutral.empty() || flag.treatment != Treatment::honoured) << flag.name();
+  }
+}
+
+TEST(FlagsTest, NamesAreFoundWithUnderscoresAndWithoutDashes) {
+  EXPECT_EQ(find_flag("model_path"), find_flag("--model-path"));
+  EXPECT_EQ(find_flag("--tp"), find_flag("--tensor-parallel-size"));
+  EXPECT_EQ(find_flag("--nothing"), nullptr);
+  EXPECT_EQ(find_flag("--port")->variable(), "POME_PORT");
+}
+
+TEST(FlagsTest, TheNearestNameIsNamedOnlyWhenItIsNear) {
+  EXPECT_EQ(nearest_flag("--prot"), "--port");
+  EXPECT_EQ(nearest_flag("--context-lenght"), "--context-length");
+  EXPECT_EQ(nearest_flag("--zzzzzzzzzzzz"), "");
+}
+
+TEST(FlagsTest, DefaultsPassTheirOwnChecks) {
+  for (const auto& flag : launch_flags()) {
+    if (flag.treatment == Treatment::honoured && !flag.fallback.empty()) {
+      EXPECT_TRUE(Settings::resolve({{flag.name(), {flag.fallback}}}, nothing).ok()) << flag.name();
+    }
+  }
+}
+
+TEST(FlagsTest, EveryRefusedFlagNamesItsReason) {
+  for (const auto& flag : launch_flags()) {
+    if (flag.treatment != Treatment::refused) {
+      continue;
+    }
+    const std::vector<std::string> values = flag.kind == Kind::toggle
+                                                ? std::vector<std::string>()
+                                                : std::vector<std::string>{"anything"};
+    const auto refused = Settings::resolve({{flag.name(), values}}, nothing);
+    ASSERT_FALSE(refused.ok()) << flag.name();
+    EXPECT_NE(refused.error().message.find(flag.help), std::string::npos) << flag.name();
+    if (!flag.neutral.empty()) {
+      const auto accepted = Settings::resolve({{flag.name(), {flag.neutral}}}, nothing);
+      ASSERT_TRUE(accepted.ok()) << flag.name();
+      EXPECT_TRUE(accepted->warnings().empty()) << flag.name();
+    }
+  }
+}
+
+TEST(FlagsTest, EveryMeaninglessFlagCostsOneWarning) {
+  for (const auto& flag : launch_flags()) {
+    if (flag.treatment == Treatment::meaningless) {
+      const std::vector<std::string> values = flag.kind == Kind::toggle
+                                                  ? std::vector<std::string>()
+                                                  : std::vector<std::string>{"anything"};
+      const auto accepted = Settings::resolve({{flag.name(), values}}, nothing);
+      ASSERT_TRUE(accepted.ok()) << flag.name();
+      EXPECT_EQ(accepted->warnings().size(), 1u) << flag.name();
+    }
+  }
+}
+
+TEST(FlagsTest, AToggleCanBeSwitchedOffByAFile) {
+  const auto off = Settings::resolve({{"--enable-lora", {"false"}}}, nothing);
+  EXPECT_TRUE(off.ok()) << "a refused flag that is off asks for nothing";
+  EXPECT_FALSE(Settings::resolve({{"--enable-lora", {"maybe"}}}, nothing).ok());
+}
+
+TEST(FlagsTest, SizesAreReadWithTheirUnits) {
+  EXPECT_EQ(parse_bytes("1073741824"), 1073741824);
+  EXPECT_EQ(parse_bytes("1GiB"), 1073741824);
+  EXPECT_EQ(parse_bytes("1.5g"), 1610612736);
+  EXPECT_EQ(parse_bytes("500MB"), 500'000'000);
+  for (const char* bad : {"", "0", "-1", "1XB", "GiB", "1e30", "nan"}) {
+    EXPECT_EQ(parse_bytes(bad), std::nullopt) << bad;
+  }
+}
+
+TEST(FlagsTest, ConfigurationFilesAreFlatMappings) {
+  const auto given = parse_config("port: 1\ncuda-graph-bs: [1, 2]\nhost:\n# a comment\n", "f");
+  ASSERT_TRUE(given.ok());
+  ASSERT_EQ(given->size(), 2u);
+  EXPECT_EQ((*given)[1].second, (std::vector<std::string>{"1", "2"}));
+  EXPECT_TRUE(parse_config("", "f").ok());
+  EXPECT_FALSE(parse_config(std::string((1 << 20) + 1, '#'), "f").ok());
+  EXPECT_TRUE(parse_config(std::string(1 << 20, '#'), "f").ok());
+}
+
+TEST(FlagsTest, WordsAndFlagsMayStandInAnyOrder) {
+  const auto line =
+      parse_command_line({"--port", "1", "model", "--trust-remote-code"}, true, {}, 1);
+  ASSERT_TRUE(line.ok()) << line.error().message;
+  EXPECT_EQ(line->positionals, std::vector<std::string>{"model"});
+  EXPECT_EQ(line->flags.size(), 2u);
+  EXPECT_FALSE(parse_command_line({"a", "b"}, true, {}, 1).ok());
+  EXPECT_FALSE(parse_command_line({"--port"}, true, {}, 1).ok());
+}
+
+TEST(FlagsTest, HelpFitsItsColumns) {
+  for (const std::string& text : {flags_help(false), flags_help(true)}) {
+    size_t begin = 0;
+    while (begin < text.size()) {
+      const size_t end = text.find('\n', begin);
+      EXPECT_LE(end - begin, 100u) << text.substr(begin, end - begin);
+      begin = end + 1;
+    }
+  }
+  EXPECT_EQ(wrapped("aaa bbb ccc", 2, 9), "aaa bbb\n  ccc");
+}
+
+}  // namespace
+}  // namespace pome::apps
