@@ -228,7 +228,7 @@ std::vector<std::string> gguf_files(const fs::path& folder) {
        !error && it != fs::recursive_directory_iterator(); it.increment(error)) {
     const std::string name = it->path().filename().string();
     if (it->path().extension() == ".gguf" && name.front() != '.' && fs::exists(it->path())) {
-      found.push_back(fs::relative(it->path(), folder).string());
+      found.push_back(it->path().lexically_relative(folder).string());
     }
   }
   std::sort(found.begin(), found.end());

@@ -108,6 +108,16 @@ TEST_F(HubTest, AShardThatTheIndexNamesMustBeThere) {
   EXPECT_EQ(missing_parts(snapshot), std::vector<std::string>{"model-00002-of-00002.safetensors"});
 }
 
+TEST_F(HubTest, AGgufThatIsALinkToItsBlobIsFound) {
+  const HfCache cache(settings_.hf_cache);
+  write(cache.blob("org/gguf", kEtag), "GGUF");
+  ASSERT_TRUE(cache.link("org/gguf", kCommit, "m.Q4_0.gguf", kEtag).ok());
+  ASSERT_TRUE(cache.write_ref("org/gguf", "main", kCommit).ok());
+  const auto found = find_local(settings_, {"org/gguf", "main"});
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->path, cache.snapshot("org/gguf", kCommit) / "m.Q4_0.gguf");
+}
+
 TEST_F(HubTest, OfflineSaysWhatIsMissingAndWhere) {
   const auto answer = pull(settings_, {"org/absent", "main"}, nullptr);
   ASSERT_FALSE(answer.ok());

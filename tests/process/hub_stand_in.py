@@ -49,7 +49,10 @@ class StandIn:
 
             def do_GET(self):
                 outer.requests.append(("GET", self.path, {k.lower(): v for k, v in self.headers.items()}))
-                outer.answer(self)
+                try:
+                    outer.answer(self)
+                except ConnectionError:
+                    self.close_connection = True  # a pull that was stopped
 
             def log_message(self, *_):
                 pass

@@ -36,6 +36,7 @@ void add_launch_flag(CLI::App& app, Store& store, const Flag& flag) {
     // The last one wins, as in every shell script that appends to a common command.
     option = app.add_option(joined_names(flag), values)
                  ->expected(1)
+                 ->allow_extra_args(false)
                  ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   }
   option->group("");
@@ -113,6 +114,7 @@ Result<CommandLine> parse_command_line(const std::vector<std::string>& words, bo
     if (extra.takes_value) {
       app.add_option(extra.names, values)
           ->expected(1)
+          ->allow_extra_args(false)
           ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
     } else {
       app.add_flag(extra.names, store.toggles[key]);

@@ -28,7 +28,7 @@ struct Settings {
   int connect_timeout_s = 20;
   int read_timeout_s = 60;   // without a single byte
   int attempts_max = 5;      // of one file; each goes on where the one before broke off
-  int retry_pause_ms = 500;  // doubled after each attempt
+  int retry_pause_ms = 200;  // doubled after each attempt
 };
 
 // The value of an environment variable, or nothing where it is unset or empty.
