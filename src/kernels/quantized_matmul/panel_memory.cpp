@@ -62,6 +62,7 @@ OpenChunk& open_chunk() {
 PanelMemory PanelMemory::allocate(int64_t bytes) {
   const int64_t rounded = round_up(bytes, kAlignment);
   PanelMemory memory;
+  memory.rounded_ = rounded;
   if (rounded > kChunk / 2) {
     auto own = std::make_shared<Mapping>(round_up(rounded, kHugePage) + kHugePage);
     memory.bytes_ = own->first();
@@ -82,6 +83,16 @@ PanelMemory PanelMemory::allocate(int64_t bytes) {
   chunk.next += rounded;
   chunk.left -= rounded;
   return memory;
+}
+
+void PanelMemory::give_back() {
+  OpenChunk& chunk = open_chunk();
+  std::lock_guard lock(chunk.mutex);
+  if (chunk_ && chunk.mapping.lock() == chunk_ && bytes_ + rounded_ == chunk.next) {
+    chunk.next -= rounded_;
+    chunk.left += rounded_;
+  }
+  *this = PanelMemory();
 }
 
 }  // namespace pome::kernels

@@ -15,6 +15,9 @@ class PanelMemory {
 
   // Any thread. Throws std::bad_alloc.
   static PanelMemory allocate(int64_t bytes);
+  // Returns memory that nothing was kept in. The newest piece of a chunk is used again at once, so
+  // that an attempt which failed leaves no hole of resident bytes.
+  void give_back();
 
   uint8_t* bytes() { return bytes_; }
   const uint8_t* bytes() const { return bytes_; }
@@ -22,6 +25,7 @@ class PanelMemory {
  private:
   std::shared_ptr<void> chunk_;
   uint8_t* bytes_ = nullptr;
+  int64_t rounded_ = 0;
 };
 
 }  // namespace pome::kernels

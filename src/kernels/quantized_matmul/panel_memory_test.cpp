@@ -38,5 +38,17 @@ TEST(PanelMemory, KeepsWhatIsHeldWhenItsNeighboursGo) {
   }
 }
 
+TEST(PanelMemory, UsesTheNewestPieceAgainWhenItIsGivenBack) {
+  const PanelMemory before = PanelMemory::allocate(1 << 20);
+  PanelMemory attempt = PanelMemory::allocate(100);
+  uint8_t* bytes = attempt.bytes();
+  attempt.give_back();
+  PanelMemory second = PanelMemory::allocate(200);
+  EXPECT_EQ(second.bytes(), bytes);
+  const PanelMemory later = PanelMemory::allocate(64);
+  second.give_back();  // no longer the newest: what came later stays where it is
+  EXPECT_NE(PanelMemory::allocate(64).bytes(), bytes);
+}
+
 }  // namespace
 }  // namespace pome::kernels

@@ -251,6 +251,7 @@ QuantizedPanels pack_panels(const PanelSource& source) {
     if (!refuted.half_scales && !refuted.zero_point) {
       return QuantizedPanels(std::move(storage));
     }
+    storage->memory.give_back();
     wide_scales = wide_scales || refuted.half_scales;
     stored_biases = stored_biases || refuted.zero_point;
   }
