@@ -10,7 +10,9 @@
 namespace pome::test {
 namespace {
 
-bool begins_with(const std::string& line, const char* prefix) { return line.rfind(prefix, 0) == 0; }
+bool begins_with(const std::string& line, const char* prefix) {
+  return line.rfind(prefix, 0) == 0;
+}
 
 std::map<std::string, std::string> read_options(const std::string& text) {
   std::map<std::string, std::string> options;
@@ -59,8 +61,9 @@ std::string normalised(std::string line) {
 }
 
 void add_reply(const HttpReply& reply, std::vector<std::string>& out) {
-  static const char* kShown[] = {"Content-Type", "Allow", "Retry-After", "WWW-Authenticate",
-                                 "Access-Control-Allow-Origin", "X-Request-Id"};
+  static const char* kShown[] = {
+      "Content-Type", "Allow", "Retry-After", "WWW-Authenticate", "Access-Control-Allow-Origin",
+      "X-Request-Id"};
   out.push_back(std::to_string(reply.status));
   for (const char* name : kShown) {
     const std::string value = normalised(reply.header(name));

@@ -69,10 +69,8 @@ server::ServerOptions server_options(const Options& options) {
   out.serving.strict_model_name = reader.number("strict_model_name", 0) != 0;
   out.serving.incremental_streaming_output = reader.number("incremental", 0) != 0;
   out.serving.sampling_defaults.temperature = 0.0f;
-  out.limits.body_bytes_max =
-      static_cast<size_t>(reader.number("body_bytes_max", 1 << 20));
-  out.limits.header_bytes_max =
-      static_cast<size_t>(reader.number("header_bytes_max", 16 << 10));
+  out.limits.body_bytes_max = static_cast<size_t>(reader.number("body_bytes_max", 1 << 20));
+  out.limits.header_bytes_max = static_cast<size_t>(reader.number("header_bytes_max", 16 << 10));
   reader.expect_all_read();
   return out;
 }
