@@ -15,6 +15,7 @@
 #include "pome/flags/command_line.h"
 #include "pome/flags/help.h"
 #include "pome/host/environment.h"
+#include "pome/host/machine.h"
 #include "pome/host/parent_watch.h"
 #include "pome/host/report.h"
 #include "pome/host/signals.h"
@@ -153,6 +154,7 @@ int serve(const Settings& settings, const hub::Settings& hub, Clock::time_point 
       server.stop();
       return;
     }
+    return_freed_memory();  // a tokenizer's vocabulary was parsed twice on the way
     print_start_report(settings, model.value(), port.value(), Clock::now() - started);
   });
   server.run();

@@ -9,7 +9,9 @@
 #include "engine/compute_device.h"
 #endif
 
-#ifdef __APPLE__
+// The headers of Apple's frameworks are there on a Mac alone, not where its compiler is borrowed.
+#if defined(__APPLE__) && __has_include(<IOKit/IOKitLib.h>)
+#define POME_HAS_IOKIT 1
 #include <CoreFoundation/CoreFoundation.h>
 #include <IOKit/IOKitLib.h>
 #endif
@@ -17,7 +19,7 @@
 namespace pome::apps {
 namespace {
 
-#ifdef __APPLE__
+#ifdef POME_HAS_IOKIT
 // The GPU's driver entry says how many cores it has.
 int apple_gpu_cores() {
   const io_service_t service =

@@ -13,6 +13,9 @@
 #else
 #include <sched.h>
 #endif
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 namespace pome::apps {
 namespace {
@@ -89,6 +92,12 @@ std::string value_in(const std::string& text, const std::string& key, char separ
     return value;
   }
   return {};
+}
+
+void return_freed_memory() {
+#ifdef __GLIBC__
+  ::malloc_trim(0);
+#endif
 }
 
 Machine this_machine(const std::string& models) {

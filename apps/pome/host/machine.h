@@ -34,6 +34,9 @@ struct Accelerator {
 
 Accelerator this_accelerator();
 
+// Gives memory that the program has freed back to the system, where the C library keeps it.
+void return_freed_memory();
+
 // The first match of `key` in "key: value" or "key=value" lines, without quotes; for /proc and /etc
 // files.
 std::string value_in(const std::string& text, const std::string& key, char separator);
