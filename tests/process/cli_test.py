@@ -71,8 +71,8 @@ class FlagTest(program.ProgramTest):
         self.assertEqual(self.config("--port", "65535")["--port"]["value"], "65535")
         self.assertIn("POME_PORT", self.refused(POME_PORT="-1"))
         self.assertIn("0.01 to 1", self.refused("--mem-fraction-static", "1.01"))
-        self.assertIn("or -1", self.refused("--chunked-prefill-size", "-2"))
-        self.assertEqual(self.config("--chunked-prefill-size", "-1")["--chunked-prefill-size"]["value"], "-1")
+        self.assertIn("steps always have a bound", self.refused("--chunked-prefill-size", "-1"))
+        self.assertEqual(self.config("--chunked-prefill-size", "1")["--chunked-prefill-size"]["value"], "1")
         self.assertIn("one of", self.refused("--log-level", "loud"))
         self.assertIn("8GiB", self.refused("--max-memory", "much"))
 

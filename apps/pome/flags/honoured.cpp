@@ -95,8 +95,8 @@ std::vector<Flag> memory_flags() {
            "A cap on everything that pome plans: 8GiB, 500MB. Default: what the machine has free."),
       make(group, {"--chunked-prefill-size"}, integer, "TOKENS", "",
            "The most prompt tokens in one step, so that a long prompt does not stall running "
-           "answers. -1: no bound. "
-           "Default: 512."),
+           "answers. "
+           "Default: chosen from the measured speed."),
       make(group, {"--kv-cache-dtype"}, text, "TYPE", "auto",
            "How keys and values are stored; auto is half precision.",
            {"auto", "float16", "bfloat16", "bf16", "float32"}),

@@ -75,7 +75,7 @@ Status check_range(const Flag& flag, const std::string& value, const std::string
       {"--max-queued-requests", 0, 1 << 20, "a number from 0 to 1048576"},
       {"--max-total-tokens", 1, 1e12, "a number of tokens, at least 1"},
       {"--mem-fraction-static", 0.01, 1, "a number from 0.01 to 1"},
-      {"--chunked-prefill-size", -1, 1 << 24, "a number of tokens, or -1 for no bound"},
+      {"--chunked-prefill-size", 1, 1 << 24, "a number of tokens (steps always have a bound)"},
       {"--page-size", 1, 1024, "a number of tokens from 1 to 1024"},
       {"--threads", 1, 1024, "a number from 1 to 1024"},
       {"--watchdog-timeout", 0.001, 1e9, "seconds above 0"},
@@ -84,9 +84,7 @@ Status check_range(const Flag& flag, const std::string& value, const std::string
   };
   const double number = parse_double(value).value_or(0);
   for (const auto& range : kRanges) {
-    const bool zero_chunk = range.name == "--chunked-prefill-size" && number == 0;
-    if (flag.name() == range.name &&
-        (number < range.lowest || number > range.highest || zero_chunk)) {
+    if (flag.name() == range.name && (number < range.lowest || number > range.highest)) {
       return wrong(flag, origin, std::string(range.words), value);
     }
   }
