@@ -60,8 +60,6 @@ std::vector<Flag> server_flags() {
       make(group, {"--port"}, integer, "PORT", "30000", "The TCP port; 0 takes a free one."),
       make(group, {"--api-key"}, text, "KEY", "",
            "Requests must carry `Authorization: Bearer KEY`."),
-      make(group, {"--admin-api-key"}, text, "KEY", "",
-           "The key of control endpoints. Default: --api-key."),
       make(group, {"--strict-model-name"}, toggle, "", "",
            "A request for another model name is 404. Default: any name is answered by the served "
            "model."),
@@ -69,8 +67,9 @@ std::vector<Flag> server_flags() {
            "POST /generate streams pieces; without it each event carries the whole text so far."),
       make(group, {"--watchdog-timeout"}, number, "SECONDS", "300",
            "/health turns 503 when a step has taken longer."),
-      make(group, {"--client-timeout"}, number, "SECONDS", "60",
-           "A client that neither sends nor reads for so long is dropped, and its work cancelled."),
+      make(
+          group, {"--client-timeout"}, number, "SECONDS", "60",
+          "A client that does not take its answer for so long is dropped, and its work cancelled."),
       make(group, {"--drain-timeout"}, number, "SECONDS", "30",
            "After SIGTERM, running answers may take so long before they are cut."),
       make(group, {"--exit-with-parent"}, toggle, "", "",

@@ -91,6 +91,7 @@ const std::vector<Family> kFamilies = {
       "--enable-custom-logit-processor"},
      {"--preferred-sampling-params"},
      {"--forward-hooks"}},
+    {"Server", "--api-key guards every endpoint alike", {}, {"--admin-api-key"}},
     {"Speculative decoding",
      "every token is computed by the served model alone",
      {},
