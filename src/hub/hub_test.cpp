@@ -228,5 +228,14 @@ TEST_F(HubTest, RemovingFreesWhatTheModelTookAndRefusesOthers) {
   EXPECT_FALSE(remove_local(settings_, "..").ok());
 }
 
+TEST(Catalog, KnowsAModelByItsFilesNameAndSize) {
+  const CatalogModel* known = find_file_in_catalog("SmolLM2-135M-Instruct.Q4_1.gguf", 98'362'432);
+  ASSERT_NE(known, nullptr);
+  EXPECT_EQ(known->name, "smollm2");
+  EXPECT_FLOAT_EQ(known->temperature.value_or(1.0f), 0.2f);
+  EXPECT_EQ(find_file_in_catalog("SmolLM2-135M-Instruct.Q4_1.gguf", 98'362'431), nullptr);
+  EXPECT_EQ(find_file_in_catalog("other.gguf", 98'362'432), nullptr);
+}
+
 }  // namespace
 }  // namespace pome::hub

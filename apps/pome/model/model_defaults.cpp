@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "hub/catalog.h"
 #include "hub/pull.h"
 #include "pome/host/environment.h"
 #include "tensor/checkpoint/hf_config.h"
@@ -15,6 +16,23 @@ void take(SamplingDefaults& defaults, const std::string& name, T& target,
   const bool given = recommended.has_value();
   target = recommended.value_or(target);
   defaults.items.push_back({name, fmt::format("{}", target), given ? "model" : "default"});
+}
+
+// A small model that is sampled at OpenAI's temperature of 1 rambles, and its GGUF file cannot say
+// otherwise.
+void add_catalog_defaults(const tensor::Checkpoint& checkpoint,
+                          tensor::GenerationDefaults& recommended) {
+  const hub::CatalogModel* known = hub::find_file_in_catalog(
+      checkpoint.path().filename().string(), static_cast<int64_t>(checkpoint.file_bytes()));
+  if (known == nullptr) {
+    return;
+  }
+  if (!recommended.temperature) {
+    recommended.temperature = known->temperature;
+  }
+  if (!recommended.top_p) {
+    recommended.top_p = known->top_p;
+  }
 }
 
 }  // namespace
@@ -32,6 +50,7 @@ Result<SamplingDefaults> sampling_defaults(const Settings& settings,
     if (recommended.do_sample == false && !recommended.temperature) {
       recommended.temperature = 0.0f;
     }
+    add_catalog_defaults(*checkpoint, recommended);
   }
   SamplingDefaults defaults;
   take(defaults, "temperature", defaults.params.temperature, recommended.temperature);
