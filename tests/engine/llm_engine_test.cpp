@@ -170,7 +170,7 @@ TEST(LlmEngine, AModelThatDoesNotFitIsRefusedBeforeThePoolIsReserved) {
   LlmEngine engine(options, toy_loader());
   const Status status = engine.wait_until_ready(std::chrono::seconds(30));
   ASSERT_FALSE(status.ok());
-  EXPECT_THAT(status.error().message, HasSubstr("the budget is 900 B"));
+  EXPECT_THAT(status.error().message, HasSubstr(" of 900 B"));
 }
 
 TEST(LlmEngine, RefusesOptionsOutOfRange) {

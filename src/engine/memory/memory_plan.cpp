@@ -35,15 +35,8 @@ int64_t round_up(int64_t value, int64_t step) {
   return (value + step - 1) / step * step;
 }
 
-std::string sum_text(const MemoryPlan& plan) {
-  std::string text;
-  for (const MemoryItem& item : plan.items) {
-    text += fmt::format("{}{} {}", text.empty() ? "" : " + ", item.name, format_bytes(item.bytes));
-  }
-  return text;
-}
-
-Error does_not_fit(const MemoryPlan& plan, int64_t context_asked) {
+// The same table as at a start that works, with the cache that was asked for.
+Error does_not_fit(MemoryPlan plan, int64_t context_asked) {
   const std::string advice =
       plan.context_fits >= kContextMin
           ? fmt::format("the largest context that fits is {}: --context-length {}",
@@ -51,12 +44,10 @@ Error does_not_fit(const MemoryPlan& plan, int64_t context_asked) {
           : std::string(
                 "no context fits: use a smaller or more strongly quantized model, or raise "
                 "--max-memory");
+  plan.items.push_back({"KV pool", context_asked * plan.kv_bytes_per_token});
   return {ErrorCode::invalid_argument,
-          fmt::format("[memory] {} + KV for {} tokens {} = {}, but the budget is {}; {}",
-                      sum_text(plan), context_asked,
-                      format_bytes(context_asked * plan.kv_bytes_per_token),
-                      format_bytes(plan.planned_bytes() + context_asked * plan.kv_bytes_per_token),
-                      format_bytes(plan.budget_bytes), advice),
+          fmt::format("[memory] the model with {} tokens of context does not fit; {}\n  {}",
+                      context_asked, advice, fmt::join(format_plan(plan), "\n  ")),
           "context_length"};
 }
 

@@ -62,7 +62,7 @@ TEST(MemoryPlan, RefusesAContextThatDoesNotFitAndNamesTheLargestThatDoes) {
   EXPECT_TRUE(plan_memory(demand, {.available_bytes = 75 * kMiB, .fraction_static = 1.0}).ok());
   const auto plan = plan_memory(demand, {.available_bytes = 74 * kMiB, .fraction_static = 1.0});
   ASSERT_FALSE(plan.ok());
-  EXPECT_THAT(plan.error().message, HasSubstr("weights 10.0 MiB"));
+  EXPECT_THAT(plan.error().message, HasSubstr("\n  weights        10.0 MiB\n"));
   EXPECT_THAT(plan.error().message, HasSubstr("--context-length 1008"));
 }
 
