@@ -27,19 +27,18 @@ std::string joined_names(const Flag& flag) {
 
 void add_launch_flag(CLI::App& app, Store& store, const Flag& flag) {
   auto& values = store.values[flag.name()];
-  CLI::Option* option = nullptr;
   if (flag.kind == Kind::toggle) {
-    option = app.add_flag(joined_names(flag), store.toggles[flag.name()]);
+    app.add_flag(joined_names(flag), store.toggles[flag.name()]);
   } else if (flag.kind == Kind::list) {
-    option = app.add_option(joined_names(flag), values)->expected(0, 1 << 10);
+    app.add_option(joined_names(flag), values)->expected(0, 1 << 10);
   } else {
     // The last one wins, as in every shell script that appends to a common command.
-    option = app.add_option(joined_names(flag), values)
-                 ->expected(1)
-                 ->allow_extra_args(false)
-                 ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+    app.add_option(joined_names(flag), values)
+        ->expected(1)
+        ->allow_extra_args(false)
+        ->type_name(flag.placeholder)
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   }
-  option->group("");
 }
 
 std::string first_name(const ExtraOption& extra) {

@@ -113,7 +113,14 @@ TEST(FlagsTest, WordsAndFlagsMayStandInAnyOrder) {
   EXPECT_EQ(line->positionals, std::vector<std::string>{"model"});
   EXPECT_EQ(line->flags.size(), 2u);
   EXPECT_FALSE(parse_command_line({"a", "b"}, true, {}, 1).ok());
-  EXPECT_FALSE(parse_command_line({"--port"}, true, {}, 1).ok());
+}
+
+TEST(FlagsTest, AFlagWithoutItsValueIsNamed) {
+  for (const std::string name : {"--port", "--seed"}) {
+    const auto line = parse_command_line({name}, true, {{"--seed", "", true, "SEED"}}, 1);
+    ASSERT_FALSE(line.ok());
+    EXPECT_NE(line.error().message.find(name), std::string::npos) << line.error().message;
+  }
 }
 
 TEST(FlagsTest, HelpFitsItsColumns) {

@@ -90,6 +90,19 @@ Result<text::Tokenizer> build_tokenizer(const Sources& sources,
 
 }  // namespace
 
+Result<std::string> read_chosen_template(const std::string& chosen) {
+  if (auto content = hub::read_small_file(chosen, kTemplateBytesMax)) {
+    return std::move(*content);
+  }
+  if (chosen == "chatml") {
+    return chosen;
+  }
+  return invalid(fmt::format("--chat-template: expected `chatml` or a readable file of at most {} "
+                             "MiB, got '{}'",
+                             kTemplateBytesMax >> 20, chosen),
+                 "chat-template");
+}
+
 Result<server::ServedText> read_model_text(const tensor::Checkpoint& checkpoint,
                                            const Settings& settings) {
   auto sources = sources_of(checkpoint, settings.text("--tokenizer-path"));
@@ -105,9 +118,12 @@ Result<server::ServedText> read_model_text(const tensor::Checkpoint& checkpoint,
   templates.tokenizer_config = sources->config();
   templates.gguf = sources->vocabulary ? sources->vocabulary->chat_template : std::nullopt;
   if (const std::string chosen = settings.text("--chat-template"); !chosen.empty()) {
-    auto content = hub::read_small_file(chosen, kTemplateBytesMax);
-    templates.chosen = content.value_or(chosen);
-    templates.chosen_name = content ? chosen : "--chat-template";
+    auto content = read_chosen_template(chosen);
+    if (!content) {
+      return content.error();
+    }
+    templates.chosen = std::move(content).value();
+    templates.chosen_name = chosen;
   }
   const bool any =
       templates.chosen || templates.jinja_file || templates.gguf ||

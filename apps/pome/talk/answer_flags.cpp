@@ -35,7 +35,7 @@ Result<std::optional<double>> bounded(const CommandLine& line, const std::string
   const auto value = number(*text);
   if (!value || *value < bounds.lowest || *value > bounds.highest ||
       (bounds.whole && *value != std::floor(*value))) {
-    return invalid(fmt::format("--{}: expected a {}number from {:g} to {:g}, got '{}'", name,
+    return invalid(fmt::format("--{}: expected a {}number from {} to {}, got '{}'", name,
                                bounds.whole ? "whole " : "", bounds.lowest, bounds.highest, *text));
   }
   return value;

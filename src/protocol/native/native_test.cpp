@@ -74,6 +74,13 @@ TEST(TokenizeRequest, KeepsTheShapeOfTheRequest) {
   EXPECT_FALSE(parse_detokenize_request(*parse_json(R"({"tokens":[-1]})")).ok());
 }
 
+TEST(TokenizeRequest, TakesThePromptUnderOneNameOnly) {
+  const auto both = parse_tokenize_request(*parse_json(R"({"prompt":"a","text":"b"})"));
+  ASSERT_FALSE(both.ok());
+  EXPECT_EQ(both.error().field, "text");
+  EXPECT_TRUE(parse_tokenize_request(*parse_json(R"({"prompt":"a","text":null})")).ok());
+}
+
 TEST(AbortRequest, NeedsAnIdOrAll) {
   EXPECT_FALSE(parse_abort_request(*parse_json("{}")).ok());
   EXPECT_TRUE(parse_abort_request(*parse_json(R"({"abort_all":true})"))->abort_all);

@@ -34,6 +34,9 @@ Result<TokenizeRequest> parse_tokenize_request(const json::value& body) {
   request.model = reader.string("model", kNameBytesMax).value_or("");
   request.add_special_tokens = reader.boolean("add_special_tokens").value_or(true);
   const char* name = reader.value("prompt") == nullptr ? "text" : "prompt";
+  if (reader.value("prompt") != nullptr && reader.value("text") != nullptr) {
+    reader.fail("text", "cannot stand together with prompt: they are the same");
+  }
   const json::value* prompt = reader.value(name);
   if (prompt != nullptr && prompt->is_string()) {
     request.prompts.emplace_back(prompt->get_string());

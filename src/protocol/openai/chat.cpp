@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 
 #include "protocol/field_table.h"
 #include "protocol/openai/fields.h"
@@ -71,21 +72,34 @@ Result<json::value> read_content(const json::object& message, std::string_view r
                  field);
 }
 
-Status check_message_fields(const json::object& message, const std::string& where,
-                            std::vector<std::string>& hints) {
-  const FieldTable& table = message_fields();
-  for (const Field& field : table.fields) {
-    const json::value* value = find(message, field.name);
-    if (value == nullptr || value->is_null() || field.use == FieldUse::honoured) {
-      continue;
+// What clients send back of an answer may hold null for what it lacks, under names that are no
+// fields here; those are dropped, since a template may ask whether a key is defined.
+Result<json::object> known_fields(const json::object& message, const std::string& where,
+                                  std::vector<std::string>& hints) {
+  json::object out;
+  for (const auto& [key, value] : message) {
+    if (!value.is_null()) {
+      out.emplace(key, value);
     }
-    const std::string name = fmt::format("{}.{}", where, field.name);
-    if (field.use == FieldUse::refused) {
-      return invalid(fmt::format("'{}' is not supported: {}", name, field.note), name);
-    }
-    hints.push_back(name);
   }
-  return {};
+  Result<std::vector<std::string>> used = check_fields(out, message_fields(), where + ".");
+  if (!used) {
+    return used.error();
+  }
+  hints.insert(hints.end(), used->begin(), used->end());
+  ObjectReader reader(out, where + ".");
+  for (const char* name : {"name", "tool_call_id", "reasoning_content"}) {
+    reader.string(name, std::numeric_limits<size_t>::max());
+  }
+  if (const json::array* calls = reader.array("tool_calls")) {
+    for (const json::value& call : *calls) {
+      if (!call.is_object()) {
+        reader.fail("tool_calls", fmt::format("expected objects, got {}", json_type_name(call)));
+      }
+    }
+  }
+  POME_TRY(reader.status());
+  return out;
 }
 
 Result<json::object> read_message(const json::value& value, size_t index,
@@ -109,15 +123,11 @@ Result<json::object> read_message(const json::value& value, size_t index,
   if (!content) {
     return content.error();
   }
-  POME_TRY(check_message_fields(*message, where, hints));
-  const json::value* calls = find(*message, "tool_calls");
-  if (calls != nullptr && !calls->is_null() && !calls->is_array()) {
-    return invalid(
-        fmt::format("'{}.tool_calls': expected a list, got {}", where, json_type_name(*calls)),
-        where + ".tool_calls");
+  Result<json::object> out = known_fields(*message, where, hints);
+  if (!out) {
+    return out.error();
   }
-  json::object out = *message;
-  out["content"] = *content;
+  (*out)["content"] = *content;
   return out;
 }
 

@@ -52,6 +52,28 @@ TEST(ChatRequest, AnErrorNamesTheMessageAndTheField) {
   EXPECT_EQ(bad.error().field, "messages[1].role");
 }
 
+TEST(ChatRequest, AMessageHasKnownFieldsOfTheirTypesOnly) {
+  const auto field_of_error = [](const std::string& rest) {
+    const auto request = chat(R"({"messages":[{"role":"assistant","content":"x",)" + rest + "}]}");
+    return request ? std::string("none") : request.error().field;
+  };
+  EXPECT_EQ(field_of_error(R"("contents":"y")"), "messages[0].contents");
+  EXPECT_EQ(field_of_error(R"("audio":{})"), "messages[0].audio");
+  EXPECT_EQ(field_of_error(R"("name":1)"), "messages[0].name");
+  EXPECT_EQ(field_of_error(R"("tool_call_id":["x"])"), "messages[0].tool_call_id");
+  EXPECT_EQ(field_of_error(R"("reasoning_content":{})"), "messages[0].reasoning_content");
+  EXPECT_EQ(field_of_error(R"("tool_calls":{})"), "messages[0].tool_calls");
+  EXPECT_EQ(field_of_error(R"("tool_calls":[1])"), "messages[0].tool_calls");
+  EXPECT_EQ(field_of_error(R"("name":"n","tool_calls":[{}],"annotations":[])"), "none");
+}
+
+TEST(ChatRequest, WhatIsNullInAMessageIsAsIfAbsent) {
+  const auto request = chat(
+      R"({"messages":[{"role":"assistant","content":"x","tool_calls":null,"function_call":null}]})");
+  ASSERT_TRUE(request.ok()) << request.error().message;
+  EXPECT_EQ(to_string(request->messages), R"([{"role":"assistant","content":"x"}])");
+}
+
 TEST(ChatRequest, TheMostMessagesPassAndOneMoreDoesNot) {
   const auto with = [](size_t count) {
     std::string text = R"({"messages":[)";

@@ -25,8 +25,10 @@ std::string_view origin_authority(std::string_view origin) {
 
 std::string host_name(std::string_view host_and_port) {
   std::string_view name = host_and_port;
+  const size_t close = name.find(']');
   if (!name.empty() && name[0] == '[') {
-    name = name.substr(1, name.find(']') == std::string_view::npos ? 0 : name.find(']') - 1);
+    const bool ends = close + 1 == name.size() || (close < name.size() && name[close + 1] == ':');
+    name = ends ? name.substr(1, close - 1) : std::string_view();
   } else if (std::count(name.begin(), name.end(), ':') == 1) {
     name = name.substr(0, name.find(':'));
   }
@@ -48,6 +50,12 @@ bool is_loopback_name(std::string_view host) {
 }
 
 Status check_host_and_origin(const Request& request, const GuardOptions& options) {
+  // Whoever stands between may have judged another of them.
+  if (std::count_if(request.headers.begin(), request.headers.end(), [](const auto& header) {
+        return equal_ignoring_case(header.first, "Host");
+      }) > 1) {
+    return invalid("expected one Host header", "Host");
+  }
   const std::string_view host = request.header("Host").value_or("");
   const std::string bound = host_name(options.host);
   const std::string name = host_name(host);

@@ -21,8 +21,19 @@ TEST(Guards, ALoopbackBindAnswersToLoopbackNamesOnly) {
     EXPECT_TRUE(check_host_and_origin(with({{"Host", host}}), options).ok()) << host;
   }
   for (const char* host : {"evil.example", "127.0.0.1.evil.example", "localhost.evil.example",
-                           "127.evil.a.b", "[::2]", "0.0.0.0"}) {
+                           "127.evil.a.b", "[::2]", "0.0.0.0", "[::1]evil.example", "[::1", "[]"}) {
     EXPECT_FALSE(check_host_and_origin(with({{"Host", host}}), options).ok()) << host;
+  }
+}
+
+TEST(Guards, ASecondHostIsRefusedWhateverItNames) {
+  for (const char* bound : {"127.0.0.1", "0.0.0.0"}) {
+    const GuardOptions options{.host = bound, .api_key = "", .allowed_origins = {}};
+    const Status status =
+        check_host_and_origin(with({{"Host", "localhost"}, {"host", "localhost"}}), options);
+    ASSERT_FALSE(status.ok()) << bound;
+    EXPECT_EQ(status.error().code, ErrorCode::invalid_argument);
+    EXPECT_EQ(status.error().field, "Host");
   }
 }
 
