@@ -83,6 +83,7 @@ struct EngineStats {
   bool draining = false;
   int32_t running = 0;  // sequences with a row in the last step
   int32_t waiting = 0;
+  int32_t sequences_max = 0;  // that may run and wait together
   int64_t steps = 0;
   std::chrono::milliseconds last_step_age{0};  // 0 while there is no work
   int64_t prompt_tokens_total = 0;

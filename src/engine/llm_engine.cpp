@@ -141,6 +141,7 @@ EngineStats LlmEngine::stats() const {
   stats.draining = draining_;
   const int32_t unfinished = unfinished_;
   stats.waiting = std::max(0, unfinished - stats.running);
+  stats.sequences_max = accepted_max();
   if (unfinished > 0) {
     const auto age = Clock::now().time_since_epoch() - std::chrono::nanoseconds(progress_ns_);
     stats.last_step_age = std::chrono::duration_cast<std::chrono::milliseconds>(age);

@@ -25,6 +25,7 @@ class TalkTest(program.ProgramTest):
             result = self.run_pome("run", "x", "--model-path", "echo", flag, value)
             self.assertEqual(result.returncode, 2, flag)
             self.assertIn(flag, result.stderr)
+            self.assertNotIn("e+", result.stderr)
 
     def test_chat_keeps_the_conversation_and_obeys_commands(self):
         saved = self.home / "talk.json"

@@ -129,6 +129,7 @@ EngineStats EchoEngine::stats() const {
   stats.draining = draining_;
   stats.running = static_cast<int32_t>(running_.size());
   stats.waiting = static_cast<int32_t>(waiting_.size());
+  stats.sequences_max = options_.max_queued_requests + options_.max_running_requests;
   if (!idle()) {
     stats.last_step_age = std::chrono::duration_cast<std::chrono::milliseconds>(now - last_step_);
   }

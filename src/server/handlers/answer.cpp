@@ -24,6 +24,22 @@ bool is_piled_up(const std::vector<Delta>& deltas, size_t index) {
   return later >= kPile;
 }
 
+// More answers than may ever run and wait together are refused for good: a later try would not
+// help.
+Status check_choice_count(const engine::EngineStats& stats, const std::vector<PromptJob>& prompts) {
+  int64_t choices = 0;
+  for (const PromptJob& prompt : prompts) {
+    choices += prompt.fields.choices;
+  }
+  if (choices <= stats.sequences_max) {
+    return {};
+  }
+  return invalid(fmt::format("'n': {} prompts make {} answers, but {} may run and wait together "
+                             "(--max-running-requests, --max-queued-requests)",
+                             prompts.size(), choices, stats.sequences_max),
+                 "n");
+}
+
 }  // namespace
 
 ActiveRequest::ActiveRequest(ServerContext& context)
@@ -90,6 +106,7 @@ Result<std::shared_ptr<Generation>> start_generation(ServerContext& context, Exc
                                                      std::vector<PromptJob> prompts,
                                                      const FieldNames& names) {
   POME_TRY(check_serving(context));
+  POME_TRY(check_choice_count(context.engine.stats(), prompts));
   Result<std::shared_ptr<Generation>> generation =
       Generation::start({.dispatcher = context.dispatcher,
                          .text = context.text,
