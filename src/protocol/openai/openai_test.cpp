@@ -68,8 +68,8 @@ TEST(ChatRequest, AMessageHasKnownFieldsOfTheirTypesOnly) {
 }
 
 TEST(ChatRequest, WhatIsNullInAMessageIsAsIfAbsent) {
-  const auto request = chat(
-      R"({"messages":[{"role":"assistant","content":"x","name":null,"function_call":null}]})");
+  const auto request =
+      chat(R"({"messages":[{"role":"assistant","content":"x","name":null,"function_call":null}]})");
   ASSERT_TRUE(request.ok()) << request.error().message;
   EXPECT_EQ(to_string(request->messages), R"([{"role":"assistant","content":"x"}])");
 }
