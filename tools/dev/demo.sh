@@ -33,7 +33,7 @@ serve_start() {
   shift 2
   port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
   say "pome serve on port $port"
-  "$program" serve --model-path "$model" --host 127.0.0.1 --port "$port" "$@" >build/demo-server.log 2>&1 </dev/null &
+  "$program" serve --model-path "$model" --host 127.0.0.1 --port "$port" --exit-with-parent "$@" >build/demo-server.log 2>&1 </dev/null &
   server=$!
   tries=0
   until python3 tools/dev/client/health.py "$port"; do
