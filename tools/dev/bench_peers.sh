@@ -31,15 +31,17 @@ build_peer() {
 }
 
 # pip would also prepare a source package's metadata, which needs its build tools; only the archive is wanted. Its
-# address is what the index says, and its digest is checked.
+# address is what the package index says in its simple form, which mirrors offer too, and its digest is checked.
 fetch_sdist() {
   python3 - "$llama_cpp_version" "$1" <<'PY' || die "llama-cpp-python could not be fetched: check the network and run again"
-import hashlib, json, sys, urllib.request
+import hashlib, json, os, sys, urllib.request
 version, path = sys.argv[1:]
-index = json.load(urllib.request.urlopen(f"https://pypi.org/pypi/llama-cpp-python/{version}/json", timeout=60))
-archive = next(entry for entry in index["urls"] if entry["packagetype"] == "sdist")
+index = os.environ.get("PIP_INDEX_URL", "https://pypi.org/simple").rstrip("/")
+page = urllib.request.Request(f"{index}/llama-cpp-python/", headers={"Accept": "application/vnd.pypi.simple.v1+json"})
+files = json.load(urllib.request.urlopen(page, timeout=60))["files"]
+archive = next(entry for entry in files if entry["filename"] == f"llama_cpp_python-{version}.tar.gz")
 data = urllib.request.urlopen(archive["url"], timeout=600).read()
-if hashlib.sha256(data).hexdigest() != archive["digests"]["sha256"]:
+if hashlib.sha256(data).hexdigest() != archive["hashes"]["sha256"]:
     sys.exit("the archive's digest is wrong")
 open(path, "wb").write(data)
 PY
