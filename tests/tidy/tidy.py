@@ -1,6 +1,7 @@
 """The tidy test: what the compiler does not see. usage: tidy.py [ROOT]; exit code 1 and one line a finding.
 
-Rules: includes against cmake/rooms.txt, sizes, room folders, banned words, documents that match the code.
+Rules: includes against cmake/rooms.txt, sizes, room folders, banned words, documents that match the code, goldens
+that name what made them.
 exceptions.txt beside this file lists what is let through, with a reason; a line that is no longer needed is a
 finding too, so the list only shrinks.
 """
@@ -9,6 +10,7 @@ import re
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import goldens  # noqa: E402
 import links  # noqa: E402
 import rooms  # noqa: E402
 import sizes  # noqa: E402
@@ -21,8 +23,9 @@ def check(root: pathlib.Path) -> list[Finding]:
     exceptions = Exceptions(root / "tests/tidy/exceptions.txt")
     findings = []
     for rule in (rooms.check_table, rooms.check_includes, rooms.check_links, rooms.check_folders, rooms.check_map,
-                 links.check_links, sizes.check_lines, sizes.check_functions, sizes.check_files, sizes.check_folders, words.check_words, words.check_names,
-                 words.check_environment, words.check_coroutines):
+                 links.check_links, goldens.check_goldens, sizes.check_lines, sizes.check_functions, sizes.check_files,
+                 sizes.check_folders, words.check_words, words.check_names, words.check_environment,
+                 words.check_coroutines):
         findings += [f for f in rule(tree) if not exceptions.covers(f)]
     return findings + exceptions.unused()
 

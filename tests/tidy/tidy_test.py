@@ -136,6 +136,17 @@ class TidyTest(unittest.TestCase):
         self.finds("await-in-condition", **{"src/base/a.cpp": "  if (!co_await quiet()) {\n  }\n"})
         self.assertEqual(findings(**{"src/base/a.cpp": "  const bool q = co_await quiet();\n"}), [])
 
+    def test_goldens_name_the_script_that_makes_them(self):
+        script = {"tools/make_golden/make_x.py": 'if __name__ == "__main__":\n    main()\n'}
+        origin = {"src/base/golden/x/ORIGIN": "made by    tools/make_golden/make_x.py\n"}
+        data = {"src/base/golden/x/data.bin": "1"}
+        self.assertEqual(findings(**script, **origin, **data), [])
+        self.finds("has no ORIGIN", **script, **data)
+        self.finds("make_x.py does not exist", **origin, **data)
+        self.finds("names no script", **script, **data, **{"src/base/golden/x/ORIGIN": "made by hand\n"})
+        self.finds("is called make_*.py", **{"tools/make_golden/x.py": script["tools/make_golden/make_x.py"]})
+        self.assertEqual(findings(**{"tools/make_golden/common.py": "SEED = 1\n"}), [])
+
     def test_an_exception_covers_one_finding_and_must_be_needed(self):
         long_line = {"src/base/a.cpp": "/" * 101 + "\n"}
         rule = {"tests/tidy/exceptions.txt": "line src/base/a.cpp a table that reads best in one piece\n"}

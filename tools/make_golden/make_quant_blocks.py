@@ -1,9 +1,6 @@
 #!/usr/bin/env python3
 """Writes src/quant/golden: blocks of each GGUF type with their values, and MLX-quantized matrices.
 
-    python tools/make_golden/quant_blocks.py gguf src/quant/golden   # needs: gguf
-    python tools/make_golden/quant_blocks.py mlx src/quant/golden    # needs: mlx, mlx-cpu
-
 Block bytes are random, so every code, sub-scale and high bit occurs; the block's f16 scales are drawn
 from ordinary, tiny (subnormal) and large values. The values are those of gguf.quants.dequantize and
 mx.dequantize.
@@ -11,8 +8,8 @@ mx.dequantize.
 import importlib.metadata
 import json
 import pathlib
-import sys
 
+FOLDER = pathlib.Path(__file__).resolve().parents[2] / "src" / "quant" / "golden"
 SEED = 20240817
 ROWS, BLOCKS = 2, 2  # rows of a matrix and blocks of a row
 
@@ -44,7 +41,7 @@ def write_gguf_blocks(folder):
         (folder / f"{name.lower()}.bin").write_bytes(
             head.tobytes() + blocks.tobytes() + values.tobytes())
     (folder / "ORIGIN").write_text(
-        f"Made by tools/make_golden/quant_blocks.py, seed {SEED}.\n"
+        f"Made by tools/make_golden/make_quant_blocks.py, seed {SEED}.\n"
         f"*.bin: gguf {importlib.metadata.version('gguf')}, "
         f"numpy {np.__version__}\n")
 
@@ -75,11 +72,11 @@ def write_mlx_folder(folder):
     (out / "config.json").write_text(
         json.dumps({"model_type": "golden", "quantization": quantization}, indent=1) + "\n")
     (out / "ORIGIN").write_text(
-        f"Made by tools/make_golden/quant_blocks.py, seed {SEED}; "
+        f"Made by tools/make_golden/make_quant_blocks.py, seed {SEED}; "
         f"mlx {importlib.metadata.version('mlx')}\n")
 
 
 if __name__ == "__main__":
-    folder = pathlib.Path(sys.argv[2])
-    folder.mkdir(parents=True, exist_ok=True)
-    {"gguf": write_gguf_blocks, "mlx": write_mlx_folder}[sys.argv[1]](folder)
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    write_gguf_blocks(FOLDER)
+    write_mlx_folder(FOLDER)
