@@ -149,7 +149,7 @@ int serve(const Settings& settings, const hub::Settings& hub, Clock::time_point 
   ending.attach(&server);
   Status load;
   std::thread reporter([&] {
-    load = wait_until_ready(*model->engine);
+    load = model->engine->wait_until_ready(kLoadTimeout);
     if (!load.ok()) {
       server.stop();
       return;

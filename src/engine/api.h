@@ -122,6 +122,13 @@ class Engine {
   virtual const ModelInfo& model() const = 0;
   virtual EngineStats stats() const = 0;
 
+  // Waits until a token can be generated. The load's error when it failed, `timeout` when it takes
+  // longer.
+  virtual Status wait_until_ready(std::chrono::milliseconds timeout) = 0;
+  // The memory plan for a person to read, one line an item; empty until ready, and where nothing is
+  // planned.
+  virtual std::vector<std::string> memory_lines() const = 0;
+
   // New jobs are refused from now on; what runs goes on. stop() ends what is left with `cancelled`
   // and joins.
   virtual void drain() = 0;

@@ -79,9 +79,9 @@ Status LlmEngine::wait_until_ready(std::chrono::milliseconds timeout) {
   return load_status_;
 }
 
-MemoryPlan LlmEngine::memory_plan() const {
+std::vector<std::string> LlmEngine::memory_lines() const {
   const std::lock_guard lock(mutex_);
-  return memory_plan_;
+  return memory_plan_.items.empty() ? std::vector<std::string>() : format_plan(memory_plan_);
 }
 
 Status LlmEngine::submit(Job job) {

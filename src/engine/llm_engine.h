@@ -31,12 +31,6 @@ class LlmEngine final : public Engine {
   LlmEngine(EngineOptions options, ModelLoader loader);
   ~LlmEngine() override;
 
-  // Waits until a token can be generated. The load's error when it failed, `timeout` when it takes
-  // longer.
-  Status wait_until_ready(std::chrono::milliseconds timeout);
-  // What the load planned; empty until ready.
-  MemoryPlan memory_plan() const;
-
   Status submit(Job job) override;
   void cancel(RequestId request) override;
   void finish(SequenceId sequence) override;
@@ -44,6 +38,8 @@ class LlmEngine final : public Engine {
   // Only name and path until ready; the reference stays valid.
   const ModelInfo& model() const override { return *model_.load(std::memory_order_acquire); }
   EngineStats stats() const override;
+  Status wait_until_ready(std::chrono::milliseconds timeout) override;
+  std::vector<std::string> memory_lines() const override;
   void drain() override;
   void stop() override;
 

@@ -141,8 +141,10 @@ TEST(LlmEngine, JobsAreRefusedWhileTheModelLoadsAndAnsweredAfterwards) {
   ASSERT_FALSE(early.ok());
   EXPECT_EQ(early.error().code, ErrorCode::unavailable);
   EXPECT_EQ(engine.wait_until_ready(milliseconds(1)).error().code, ErrorCode::timeout);
+  EXPECT_TRUE(engine.memory_lines().empty());
   go.count_down();
   ASSERT_TRUE(engine.wait_until_ready(std::chrono::seconds(30)).ok());
+  EXPECT_THAT(engine.memory_lines(), testing::Contains(HasSubstr("KV")));
   EXPECT_TRUE(engine.stats().ready);
   EXPECT_EQ(engine.stats().generated_tokens_total, 0) << "the warm-up is not traffic";
   ASSERT_TRUE(engine.submit(job_of(1, {1, 2}, 4)).ok());

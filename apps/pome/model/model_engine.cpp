@@ -1,8 +1,5 @@
 #include "pome/model/model_engine.h"
 
-#include <chrono>
-#include <thread>
-
 #include "pome/model/open_model.h"
 #ifdef POME_WITH_MLX
 #include "engine/llm_engine.h"
@@ -62,37 +59,11 @@ Result<std::unique_ptr<engine::Engine>> start_engine(const Settings& settings,
   return std::unique_ptr<engine::Engine>(
       std::make_unique<engine::LlmEngine>(std::move(options).value()));
 }
-
-Status wait_until_ready(engine::Engine& engine) {
-  if (auto* llm = dynamic_cast<engine::LlmEngine*>(&engine)) {
-    return llm->wait_until_ready(std::chrono::hours(24));
-  }
-  while (!engine.stats().ready && !engine.stats().draining) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return {};
-}
-
-std::vector<std::string> memory_lines(const engine::Engine& engine) {
-  const auto* llm = dynamic_cast<const engine::LlmEngine*>(&engine);
-  return llm ? engine::format_plan(llm->memory_plan()) : std::vector<std::string>();
-}
 #else
 Result<std::unique_ptr<engine::Engine>> start_engine(const Settings&, const std::string&,
                                                      const std::string&) {
   return invalid("this pome was built without MLX and serves --model-path echo alone",
                  "model-path");
-}
-
-Status wait_until_ready(engine::Engine& engine) {
-  while (!engine.stats().ready && !engine.stats().draining) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return {};
-}
-
-std::vector<std::string> memory_lines(const engine::Engine&) {
-  return {};
 }
 #endif
 

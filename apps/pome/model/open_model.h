@@ -1,9 +1,9 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "base/result.h"
 #include "engine/api.h"
@@ -29,10 +29,7 @@ struct OpenModel {
 Result<OpenModel> open_model(const Settings& settings, const hub::Settings& hub,
                              const std::atomic<bool>& stop);
 
-// Waits until a token can be generated; the load's error when it failed.
-Status wait_until_ready(engine::Engine& engine);
-
-// What the load planned, one line an item; empty for an engine without a plan.
-std::vector<std::string> memory_lines(const engine::Engine& engine);
+// No model takes so long to load.
+inline constexpr std::chrono::hours kLoadTimeout{24};
 
 }  // namespace pome::apps

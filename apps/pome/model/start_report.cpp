@@ -62,7 +62,7 @@ std::vector<std::string> start_report(const Settings& settings, const OpenModel&
       fmt::format("  context  {} tokens, {} requests at once", info.context_tokens,
                   settings.text("--max-running-requests")),
   };
-  std::vector<std::string> memory = memory_lines(*model.engine);
+  std::vector<std::string> memory = model.engine->memory_lines();
   const size_t room = kLinesMax - lines.size() - 4;
   if (memory.size() > room) {
     // The first items share one line, so that sum and budget stay visible.

@@ -136,7 +136,7 @@ std::string speed_line(const Answer& answer) {
 }
 
 Result<std::unique_ptr<Speaker>> make_local_speaker(OpenModel model) {
-  POME_TRY(wait_until_ready(*model.engine));
+  POME_TRY(model.engine->wait_until_ready(kLoadTimeout));
   return std::unique_ptr<Speaker>(std::make_unique<LocalSpeaker>(std::move(model)));
 }
 

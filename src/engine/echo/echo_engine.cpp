@@ -140,6 +140,22 @@ EngineStats EchoEngine::stats() const {
   return stats;
 }
 
+Status EchoEngine::wait_until_ready(std::chrono::milliseconds timeout) {
+  const auto deadline = Clock::now() + timeout;
+  std::unique_lock lock(mutex_);
+  const bool stopped =
+      changed_.wait_until(lock, std::min(deadline, ready_at_), [&] { return stopping_; });
+  if (stopped) {
+    return Error{ErrorCode::unavailable, "[engine] stopped before the model was ready", {}};
+  }
+  if (!is_ready(Clock::now())) {
+    return Error{ErrorCode::timeout,
+                 fmt::format("[engine] the model did not load within {} ms", timeout.count()),
+                 {}};
+  }
+  return {};
+}
+
 void EchoEngine::drain() {
   const std::lock_guard lock(mutex_);
   draining_ = true;

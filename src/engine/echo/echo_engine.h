@@ -63,6 +63,8 @@ class EchoEngine final : public Engine {
   std::vector<Event> wait_events(std::chrono::milliseconds timeout) override;
   const ModelInfo& model() const override { return options_.model; }
   EngineStats stats() const override;
+  Status wait_until_ready(std::chrono::milliseconds timeout) override;
+  std::vector<std::string> memory_lines() const override { return {}; }
   void drain() override;
   void stop() override;
 

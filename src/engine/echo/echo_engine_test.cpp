@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <map>
+#include <thread>
 
 namespace pome::engine {
 namespace {
@@ -236,9 +237,20 @@ TEST(EchoEngine, RefusesWhatCanNeverFitWithTheArithmetic) {
 TEST(EchoEngine, IsUnavailableUntilItIsReady) {
   EchoEngine engine({.ready_delay = milliseconds(60000)});
   EXPECT_FALSE(engine.stats().ready);
+  EXPECT_EQ(engine.wait_until_ready(milliseconds(1)).error().code, ErrorCode::timeout);
   const Status refused = engine.submit(job_of(1, {1}));
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().code, ErrorCode::unavailable);
+}
+
+TEST(EchoEngine, WaitingForReadinessEndsWhenItIsReadyAndWhenItStops) {
+  EchoEngine quick({.ready_delay = milliseconds(20)});
+  EXPECT_TRUE(quick.wait_until_ready(std::chrono::seconds(30)).ok());
+  EXPECT_TRUE(quick.stats().ready);
+  EchoEngine slow({.ready_delay = std::chrono::hours(1)});
+  std::thread stopper([&] { slow.stop(); });
+  EXPECT_EQ(slow.wait_until_ready(std::chrono::minutes(30)).error().code, ErrorCode::unavailable);
+  stopper.join();
 }
 
 }  // namespace
