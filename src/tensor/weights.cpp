@@ -202,8 +202,12 @@ std::optional<AffineSetting> Weights::affine_setting() const {
 
 void Weights::ignore(std::string_view leaf) const {
   if (const FileTensor* tensor = state_->checkpoint.find(state_->file_name(full_name(leaf)))) {
-    state_->read.insert(tensor);
+    ignore(*tensor);
   }
+}
+
+void Weights::ignore(const FileTensor& tensor) const {
+  state_->read.insert(&tensor);
 }
 
 Status Weights::check_all_read() const {

@@ -68,6 +68,7 @@ class Weights {
   mx::Dtype dtype() const;
   // Marks a tensor that the model knows and does not need (rope frequency buffers, a tied head).
   void ignore(std::string_view leaf) const;
+  void ignore(const FileTensor& tensor) const;  // one of checkpoint().tensors()
   // Names every tensor that nobody read. From any cursor of the same checkpoint.
   Status check_all_read() const;
 

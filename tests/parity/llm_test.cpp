@@ -43,6 +43,7 @@ const std::vector<Golden> kGoldens = {
     {"qwen3_mlx", "", true},
     {"gemma3", ""},
     {"gemma3", "model.gguf"},
+    {"gemma3_multimodal", ""},
 };
 
 std::vector<Case> all_cases() {

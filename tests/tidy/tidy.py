@@ -24,7 +24,7 @@ def check(root: pathlib.Path) -> list[Finding]:
     findings = []
     for rule in (rooms.check_table, rooms.check_includes, rooms.check_links, rooms.check_folders, rooms.check_map,
                  links.check_links, goldens.check_goldens, sizes.check_lines, sizes.check_functions, sizes.check_files,
-                 sizes.check_folders, words.check_words, words.check_names, words.check_environment,
+                 sizes.check_decoders, sizes.check_folders, words.check_words, words.check_names, words.check_environment,
                  words.check_coroutines):
         findings += [f for f in rule(tree) if not exceptions.covers(f)]
     return findings + exceptions.unused()

@@ -107,6 +107,14 @@ class TidyTest(unittest.TestCase):
             self.assertEqual(findings(**{name: start + "\n" * (bound - 1)}), [], name)
             self.finds(f"at most {bound}", **{name: start + "\n" * bound})
 
+    def test_a_dense_decoder_at_the_bound_and_past_it(self):
+        header = {"src/models/llm/qwen3.h": "namespace pome::models {}\n" + "\n" * 39}
+        source = "namespace pome::models {}\n"
+        decoder = lambda lines: [f for f in findings(**header, **{"src/models/llm/qwen3.cpp": source + "\n" * lines})
+                                 if "[decoder]" in f]
+        self.assertEqual(decoder(79), [])
+        self.assertIn("121 lines with its header, at most 120", decoder(80)[0])
+
     def test_functions_at_the_bound_and_past_it(self):
         body = "namespace pome {{\nint f(int a) {{\n{}}}\n}}\n"
         self.assertEqual(findings(**{"src/base/a.cpp": body.format("  a++;\n" * 58)}), [])

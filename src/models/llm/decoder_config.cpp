@@ -172,8 +172,16 @@ std::string format_name(const tensor::Checkpoint& checkpoint) {
 
 }  // namespace
 
-HfConfig open_config(const tensor::Checkpoint& checkpoint) {
-  return HfConfig(checkpoint, {std::begin(kGgufNames), std::end(kGgufNames)});
+HfConfig open_config(const tensor::Checkpoint& checkpoint, json::object defaults) {
+  return HfConfig(checkpoint, {std::begin(kGgufNames), std::end(kGgufNames)}, std::move(defaults));
+}
+
+layers::AttentionConfig DecoderConfig::attention_of(int32_t layer) const {
+  layers::AttentionConfig out = attention;
+  if (window_of(layer) > 0) {
+    out.rope = window_rope.value_or(attention.rope);
+  }
+  return out;
 }
 
 DecoderConfig read_decoder_config(const tensor::Checkpoint& checkpoint, const HfConfig& config,
@@ -272,6 +280,25 @@ std::vector<int32_t> read_windows(const HfConfig& config, int32_t layers, int32_
                                 windows.size()));
   }
   return windows;
+}
+
+void read_window_ropes(const HfConfig& config, WindowThetas thetas, DecoderConfig& c) {
+  const std::optional<HfConfig> parameters = config.nested("rope_parameters");
+  layers::RopeConfig window;
+  window.theta = thetas.window;
+  if (!parameters) {
+    c.attention.rope = read_rope(config, thetas.full);
+    window.theta = config.get_float_or("rope_local_base_freq", thetas.window, {1.0, 1e12});
+  } else {
+    c.attention.rope.theta = thetas.full;
+    if (const auto entry = parameters->nested("full_attention")) {
+      c.attention.rope = read_rope_parameters(*entry, thetas.full);
+    }
+    if (const auto entry = parameters->nested("sliding_attention")) {
+      window = read_rope_parameters(*entry, thetas.window);
+    }
+  }
+  c.window_rope = window;
 }
 
 kvcache::CacheSpec decoder_cache_spec(const DecoderConfig& config, int32_t page_tokens,

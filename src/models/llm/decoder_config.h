@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -24,11 +25,16 @@ struct DecoderConfig {
   bool tie_word_embeddings = false;
   float embedding_scale = 1.0f;  // embeddings are multiplied by it
   layers::AttentionConfig attention;
-  std::vector<int32_t> windows;  // of each layer; 0: attends to everything
+  std::vector<int32_t> windows;                   // of each layer; 0: attends to everything
+  std::optional<layers::RopeConfig> window_rope;  // of layers with a window, where theirs differs
+
+  int32_t window_of(int32_t layer) const { return windows[static_cast<size_t>(layer)]; }
+  layers::AttentionConfig attention_of(int32_t layer) const;
 };
 
-// Keys of config.json, or of GGUF metadata under config.json's names.
-tensor::HfConfig open_config(const tensor::Checkpoint& checkpoint);
+// Keys of config.json, or of GGUF metadata under config.json's names. `defaults`: what a
+// config.json of this model may leave out.
+tensor::HfConfig open_config(const tensor::Checkpoint& checkpoint, json::object defaults = {});
 
 // Reads and checks the shared keys; every layer attends to everything. `tied` is what an HF config
 // without tie_word_embeddings means; a GGUF file ties when it has no head. Throws LoadError.
@@ -51,6 +57,15 @@ void require_full_attention(const tensor::HfConfig& config);
 // The window of each layer, 0 for full attention: layer_types where the config lists them, else
 // every sliding_window_pattern-th layer (`pattern` where that is absent) is full.
 std::vector<int32_t> read_windows(const tensor::HfConfig& config, int32_t layers, int32_t pattern);
+
+// Rope bases where a config gives none.
+struct WindowThetas {
+  float full = 10000.0f;
+  float window = 10000.0f;
+};
+// Different ropes of layers with and without a window: the entries of rope_parameters, else
+// read_rope() and rope_local_base_freq. Fills attention.rope and window_rope.
+void read_window_ropes(const tensor::HfConfig& config, WindowThetas thetas, DecoderConfig& c);
 
 // One cache group for each window in use, the full one first.
 kvcache::CacheSpec decoder_cache_spec(const DecoderConfig& config, int32_t page_tokens,

@@ -10,12 +10,8 @@
 
 namespace pome::models {
 
-struct Gemma3Config : DecoderConfig {
-  layers::RopeConfig local_rope;  // of layers with a window; attention.rope is the global layers'
-};
-
-// Gemma 3 text decoder (270M and 1B), arXiv 2503.19786: windows with a global layer now and then,
-// norms around each block. Reference: transformers Gemma3ForCausalLM.
+// Gemma 3 text decoder, arXiv 2503.19786: windows with a global layer now and then, norms around
+// each block. Reference: transformers Gemma3ForCausalLM.
 struct Gemma3Layer {
   layers::RmsNorm input_layernorm;
   layers::RopeAttention self_attn;
@@ -24,12 +20,12 @@ struct Gemma3Layer {
   layers::GatedMlp mlp;
   layers::RmsNorm post_feedforward_layernorm;
 
-  Gemma3Layer(const tensor::Weights& w, const Gemma3Config& c, int32_t index);
+  Gemma3Layer(const tensor::Weights& w, const DecoderConfig& c, int32_t index);
   // h [T, H] → [T, H].
   mx::array operator()(const mx::array& h, const layers::Forward& f) const;
 };
 
-// Throws LoadError.
+// Text checkpoints, and the text part of multimodal ones. Throws LoadError.
 std::unique_ptr<LanguageModel> load_gemma3(const tensor::Checkpoint& checkpoint,
                                            const LoadOptions& options);
 

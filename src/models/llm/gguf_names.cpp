@@ -43,6 +43,15 @@ std::string gguf_tensor_name(std::string_view name, std::span<const GgufModule> 
   return std::string(name);
 }
 
+tensor::WeightMap decoder_weight_map(const tensor::Checkpoint& checkpoint,
+                                     std::span<const GgufModule> modules) {
+  tensor::WeightMap map;
+  if (checkpoint.format() == tensor::CheckpointFormat::gguf) {
+    map.file_name = [modules](std::string_view name) { return gguf_tensor_name(name, modules); };
+  }
+  return map;
+}
+
 std::optional<std::vector<int32_t>> half_rotation_order(std::string_view name,
                                                         const std::vector<int64_t>& shape,
                                                         int32_t head_dim) {

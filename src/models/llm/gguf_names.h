@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "tensor/weights.h"
+
 namespace pome::models {
 
 // A module inside a decoder layer, under our name and under GGUF's.
@@ -36,6 +38,10 @@ inline constexpr GgufModule kSandwichNormModules[] = {
 // to token_embd, output_norm and output. `modules` go before kPreNormModules. Other names stay as
 // they are.
 std::string gguf_tensor_name(std::string_view name, std::span<const GgufModule> modules = {});
+// How a decoder with these modules reads a checkpoint: those names from a GGUF file, its own from a
+// folder. `modules` outlive the map.
+tensor::WeightMap decoder_weight_map(const tensor::Checkpoint& checkpoint,
+                                     std::span<const GgufModule> modules = {});
 
 // Files whose rotation turns neighbouring pairs interleave the q and k rows of each head's halves.
 // For these tensors: the file's row of each of our rows; nothing for others.

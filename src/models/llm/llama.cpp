@@ -16,12 +16,13 @@ DecoderConfig read_config(const tensor::Checkpoint& checkpoint) {
   return c;
 }
 
-tensor::WeightMap gguf_map(int32_t head_dim) {
-  tensor::WeightMap map;
-  map.file_name = [](std::string_view name) { return gguf_tensor_name(name); };
-  map.row_order = [head_dim](std::string_view name, const std::vector<int64_t>& shape) {
-    return half_rotation_order(name, shape, head_dim);
-  };
+tensor::WeightMap weight_map(const tensor::Checkpoint& checkpoint, int32_t head_dim) {
+  tensor::WeightMap map = decoder_weight_map(checkpoint);
+  if (checkpoint.format() == tensor::CheckpointFormat::gguf) {
+    map.row_order = [head_dim](std::string_view name, const std::vector<int64_t>& shape) {
+      return half_rotation_order(name, shape, head_dim);
+    };
+  }
   return map;
 }
 
@@ -69,10 +70,8 @@ mx::array LlamaLayer::operator()(const mx::array& h, const layers::Forward& f) c
 std::unique_ptr<LanguageModel> load_llama(const tensor::Checkpoint& checkpoint,
                                           const LoadOptions& options) {
   DecoderConfig config = read_config(checkpoint);
-  const bool gguf = checkpoint.format() == tensor::CheckpointFormat::gguf;
   const int32_t head_dim = config.attention.head_dim;
-  const tensor::Weights weights(checkpoint, gguf ? gguf_map(head_dim) : tensor::WeightMap{},
-                                options.dtype);
+  const tensor::Weights weights(checkpoint, weight_map(checkpoint, head_dim), options.dtype);
   config.attention.rope.frequency_divisors = frequency_divisors(weights / "rope_freqs", head_dim);
   ignore_rope_buffers(weights, config.num_hidden_layers);
   return std::make_unique<CausalDecoder<LlamaLayer>>(weights, config,

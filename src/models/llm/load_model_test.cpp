@@ -40,11 +40,14 @@ class Folder {
   const fs::path& path() const { return path_; }
 
   void set(std::string_view key, const json::value& value) {
+    change_config([&](json::object& config) { config[key] = value; });
+  }
+  void change_config(const std::function<void(json::object&)>& change) {
     std::ifstream in(path_ / "config.json");
     std::stringstream text;
     text << in.rdbuf();
     json::value config = *parse_json(text.str());
-    config.as_object()[key] = value;
+    change(config.as_object());
     std::ofstream(path_ / "config.json") << to_string(config);
   }
 
@@ -199,6 +202,73 @@ TEST(LoadModel, AcceptsATiedHeadThatIsRepeatedAndOldRopeBuffers) {
   });
   const auto model = load_model(folder.path());
   EXPECT_TRUE(model.ok()) << model.error().message;
+}
+
+// "model.…" as transformers has it in memory since 4.52; files may have either.
+void put_language_model_inside(Folder& folder) {
+  folder.change_tensors([](Folder::Tensors& tensors) {
+    Folder::Tensors renamed;
+    for (const auto& [name, tensor] : tensors) {
+      constexpr std::string_view kOuter = "language_model.model.";
+      renamed.emplace(name.starts_with(kOuter)
+                          ? "model.language_model." + name.substr(kOuter.size())
+                          : "model." + name,
+                      tensor);
+    }
+    tensors = std::move(renamed);
+  });
+}
+
+TEST(LoadModel, ReadsTheTextPartOfAMultimodalFolderUnderBothOfItsNames) {
+  Folder folder("gemma3_multimodal");
+  const auto outer = load_model(folder.path());
+  put_language_model_inside(folder);
+  const auto inner = load_model(folder.path());
+  ASSERT_TRUE(outer.ok()) << outer.error().message;
+  ASSERT_TRUE(inner.ok()) << inner.error().message;
+  EXPECT_EQ((*outer)->info().context_tokens, 256);
+  EXPECT_THAT((*outer)->info().eos_tokens, ElementsAre(1, 106));
+  EXPECT_EQ((*inner)->info().weight_bytes, (*outer)->info().weight_bytes);
+  const tensor::Checkpoint checkpoint = *tensor::Checkpoint::open(folder.path());
+  int64_t text_bytes = 0;
+  for (const tensor::FileTensor& tensor : checkpoint.tensors()) {
+    const bool text = tensor.name.starts_with("model.language_model.");
+    text_bytes += text ? static_cast<int64_t>(tensor.bytes.size()) : 0;
+  }
+  EXPECT_EQ((*inner)->info().weight_bytes, text_bytes) << "the vision tower is not loaded";
+}
+
+TEST(LoadModel, AccountsForEveryTensorOfAMultimodalFolder) {
+  for (const std::string name : {"audio_tower.conv.weight", "vision_tower_2.conv.weight",
+                                 "language_model.model.layers.9.mlp.up_proj.weight"}) {
+    Folder folder("gemma3_multimodal");
+    folder.change_tensors([&](auto& tensors) { tensors.insert_or_assign(name, mx::ones({4})); });
+    EXPECT_THAT(refusal(folder.path()), HasSubstr(name));
+  }
+  Folder text_only("gemma3");
+  text_only.change_tensors(
+      [](auto& tensors) { tensors.insert_or_assign("vision_tower.conv.weight", mx::ones({4})); });
+  EXPECT_THAT(refusal(text_only.path()), HasSubstr("vision_tower.conv.weight"));
+}
+
+TEST(LoadModel, TakesFromTheReferenceWhatAGemmaConfigLeavesOut) {
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"vocab_size", "[262208, 48]"},        // the embeddings are [199, 48]
+      {"num_attention_heads", "[192, 48]"},  // q_proj has 3 · 24 rows
+      {"num_key_value_heads", "to be a multiple of num_key_value_heads, got 3 and 4"},
+      {"head_dim", "[768, 48]"},
+  };
+  for (const auto& [key, expected] : cases) {
+    Folder folder("gemma3_multimodal");
+    folder.change_config(
+        [&](json::object& config) { config.at("text_config").as_object().erase(key); });
+    EXPECT_THAT(refusal(folder.path()), HasSubstr(expected)) << key;
+  }
+  Folder folder("gemma3_multimodal");
+  folder.change_config([](json::object& config) {
+    config.at("text_config").as_object().erase("max_position_embeddings");
+  });
+  EXPECT_EQ(load_model(folder.path()).value()->info().context_tokens, 131072);
 }
 
 TEST(LoadModel, RefusesAFolderThatIsNotThere) {

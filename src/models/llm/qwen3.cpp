@@ -17,14 +17,6 @@ DecoderConfig read_config(const tensor::Checkpoint& checkpoint) {
   return c;
 }
 
-tensor::WeightMap weight_map(const tensor::Checkpoint& checkpoint) {
-  tensor::WeightMap map;
-  if (checkpoint.format() == tensor::CheckpointFormat::gguf) {
-    map.file_name = [](std::string_view name) { return gguf_tensor_name(name); };
-  }
-  return map;
-}
-
 }  // namespace
 
 Qwen3Layer::Qwen3Layer(const tensor::Weights& w, const DecoderConfig& c, int32_t index)
@@ -42,7 +34,7 @@ mx::array Qwen3Layer::operator()(const mx::array& h, const layers::Forward& f) c
 std::unique_ptr<LanguageModel> load_qwen3(const tensor::Checkpoint& checkpoint,
                                           const LoadOptions& options) {
   const DecoderConfig config = read_config(checkpoint);
-  const tensor::Weights weights(checkpoint, weight_map(checkpoint), options.dtype);
+  const tensor::Weights weights(checkpoint, decoder_weight_map(checkpoint), options.dtype);
   return std::make_unique<CausalDecoder<Qwen3Layer>>(weights, config,
                                                      decoder_info(checkpoint, config, "qwen3"));
 }

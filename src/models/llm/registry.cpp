@@ -19,10 +19,9 @@ struct Architecture {
 };
 
 constexpr Architecture kArchitectures[] = {
-    {"gemma3_text", "gemma3", load_gemma3},
-    {"llama", "llama", load_llama},
-    {"qwen2", "qwen2", load_qwen2},
-    {"qwen3", "qwen3", load_qwen3},
+    {"gemma3", "gemma3", load_gemma3},  // multimodal: the text part
+    {"gemma3_text", "gemma3", load_gemma3}, {"llama", "llama", load_llama},
+    {"qwen2", "qwen2", load_qwen2},         {"qwen3", "qwen3", load_qwen3},
 };
 
 const Architecture* find_architecture(const tensor::Checkpoint& checkpoint) {

@@ -43,14 +43,19 @@ std::string got_text(const json::value& value) {
 
 }  // namespace
 
-HfConfig::HfConfig(const Checkpoint& checkpoint, std::vector<GgufName> names)
-    : checkpoint_(checkpoint), names_(std::move(names)) {
-  if (!from_gguf()) {
-    if (const json::object* text = find_object(checkpoint_.config(), "text_config")) {
-      objects_.push_back(text);
-    }
+HfConfig::HfConfig(const Checkpoint& checkpoint, std::vector<GgufName> names, json::object defaults)
+    : checkpoint_(checkpoint),
+      names_(std::move(names)),
+      defaults_(std::make_shared<const json::object>(std::move(defaults))) {
+  if (from_gguf()) {
+    objects_ = {&checkpoint_.config()};
+    return;
+  }
+  if (const json::object* text = find_object(checkpoint_.config(), "text_config")) {
+    objects_.push_back(text);
   }
   objects_.push_back(&checkpoint_.config());
+  objects_.push_back(defaults_.get());
 }
 
 HfConfig::HfConfig(const HfConfig& outer, const json::object& object, std::string_view key)

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -37,11 +38,11 @@ struct GgufName {
 class HfConfig {
  public:
   // HF folder: config.json; where it nests the language model ("text_config"), keys are looked up
-  // there first. GGUF: the metadata under `names`, then under the keys that all decoder
-  // architectures share (hidden_size is
-  // "{arch}.embedding_length" and so on); vocab_size falls back to the number of tokens, head_dim
-  // to nothing.
-  explicit HfConfig(const Checkpoint& checkpoint, std::vector<GgufName> names = {});
+  // there first, and what it leaves out in `defaults`. GGUF: the metadata under `names`, then under
+  // the keys that all decoder architectures share (hidden_size is "{arch}.embedding_length" and so
+  // on); vocab_size falls back to the number of tokens, head_dim to nothing.
+  explicit HfConfig(const Checkpoint& checkpoint, std::vector<GgufName> names = {},
+                    json::object defaults = {});
 
   bool has(std::string_view key) const;
   int32_t get_int(std::string_view key, IntRange range = {}) const;
@@ -75,7 +76,8 @@ class HfConfig {
 
   Checkpoint checkpoint_;
   std::vector<GgufName> names_;
-  std::vector<const json::object*> objects_;  // looked up in this order
+  std::shared_ptr<const json::object> defaults_;  // shared, so that copies may point into it
+  std::vector<const json::object*> objects_;      // looked up in this order
   std::string prefix_;
 };
 
