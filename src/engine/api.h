@@ -29,14 +29,19 @@ struct Job {
   SequenceId sequence{};
   std::vector<Segment> segments = {};  // at least one token in all
   sampling::Params sampling = {};
-  int32_t max_tokens = 128;  // output tokens, at least 1
+  int32_t max_tokens = 128;  // output tokens; 0: the prompt alone, which ends with `length`
   std::vector<Token> stop_tokens =
       {};                            // ends the output; the stop token itself is reported, not text
   bool ignore_eos = false;           // the model's own EOS ids do not stop
   int32_t priority = 0;              // larger runs first under --schedule-policy priority
   std::string cache_namespace = {};  // prefixes are shared only inside one namespace
   int32_t top_logprobs = -1;         // -1: none; 0: the chosen token's only; k: and the k best
-  bool prompt_logprobs = false;
+  // Wherever log probabilities are given, these tokens' too. Needs top_logprobs >= 0 or score_from.
+  std::vector<Token> logprob_tokens = {};
+  // The prompt is scored from this position on: each token there gets its log probability given the
+  // tokens before it. The token at position 0 has none. -1: no scores. What is scored is computed,
+  // so a cached prefix is used up to position score_from - 1 only.
+  int32_t score_from = -1;
 };
 
 struct TokenLogprob {
@@ -47,7 +52,8 @@ struct TokenLogprob {
 struct TokenOutput {
   Token token = 0;
   float logprob = 0.0f;  // log softmax of the raw logits; set when Job::top_logprobs >= 0
-  std::vector<TokenLogprob> top = {};  // best first, ties by lower token id
+  std::vector<TokenLogprob> top = {};        // best first, ties by lower token id
+  std::vector<TokenLogprob> requested = {};  // Job::logprob_tokens, in that order
 };
 
 enum class FinishReason { none, stop_token, length, cancelled, error };
@@ -58,6 +64,10 @@ struct Event {
   RequestId request{};
   SequenceId sequence{};
   std::vector<TokenOutput> tokens = {};
+  // Scores of consecutive prompt positions from `score_position` on, in order over the events of a
+  // sequence: max(score_from, 1) first, the last before the first output token or together with it.
+  std::vector<TokenOutput> prompt_scores = {};
+  int32_t score_position = 0;
   FinishReason finish = FinishReason::none;
   std::optional<Token> matched_stop = {};  // the token that ended it, for stop_token
   Error error = {};                        // for FinishReason::error

@@ -18,6 +18,36 @@ inline int64_t prompt_token_count(const Job& job) {
   return total;
 }
 
+inline Status check_logprobs(const Job& job, const ModelInfo& model, int64_t prompt) {
+  if (job.top_logprobs < -1 || job.top_logprobs > sampling::kTopLogprobsMax) {
+    return invalid(fmt::format("[top_logprobs] expected 0 to {}, got {}", sampling::kTopLogprobsMax,
+                               job.top_logprobs),
+                   "top_logprobs");
+  }
+  if (job.score_from < -1 || job.score_from >= prompt) {
+    return invalid(fmt::format("[score_from] expected a position of the prompt's {} tokens, got {}",
+                               prompt, job.score_from),
+                   "score_from");
+  }
+  if (job.logprob_tokens.size() > sampling::kLogprobTokensMax) {
+    return invalid(fmt::format("[logprob_tokens] expected at most {} token ids, got {}",
+                               sampling::kLogprobTokensMax, job.logprob_tokens.size()),
+                   "logprob_tokens");
+  }
+  for (const Token token : job.logprob_tokens) {
+    if (token < 0 || token >= model.vocab_tokens) {
+      return invalid(fmt::format("[logprob_tokens] expected token ids in [0, {}), got {}",
+                                 model.vocab_tokens, token),
+                     "logprob_tokens");
+    }
+  }
+  if (!job.logprob_tokens.empty() && job.top_logprobs < 0 && job.score_from < 0) {
+    return invalid("[logprob_tokens] needs log probabilities of the output or of the prompt",
+                   "logprob_tokens");
+  }
+  return {};
+}
+
 // What every engine refuses before a job waits: parameters out of range, foreign token ids, and a
 // prompt that together with its output can never fit the context. Messages give the arithmetic.
 inline Status check_job(const Job& job, const ModelInfo& model) {
@@ -25,11 +55,11 @@ inline Status check_job(const Job& job, const ModelInfo& model) {
   if (prompt < 1) {
     return invalid("[prompt] expected at least one token, got none", "prompt");
   }
-  if (job.max_tokens < 1) {
-    return invalid(fmt::format("[max_tokens] expected at least 1, got {}", job.max_tokens),
+  if (job.max_tokens < 0) {
+    return invalid(fmt::format("[max_tokens] expected at least 0, got {}", job.max_tokens),
                    "max_tokens");
   }
-  if (prompt >= model.context_tokens) {
+  if (prompt + (job.max_tokens > 0 ? 1 : 0) > model.context_tokens) {
     return invalid(fmt::format("[prompt] the prompt has {} tokens and the context holds {}, the "
                                "answer included: shorten the prompt, or serve with a larger "
                                "--context-length",
@@ -43,17 +73,7 @@ inline Status check_job(const Job& job, const ModelInfo& model) {
                                model.context_tokens, model.context_tokens - prompt),
                    "max_tokens");
   }
-  if (job.top_logprobs < -1 || job.top_logprobs > sampling::kTopLogprobsMax) {
-    return invalid(fmt::format("[top_logprobs] expected 0 to {}, got {}", sampling::kTopLogprobsMax,
-                               job.top_logprobs),
-                   "top_logprobs");
-  }
-  if (job.prompt_logprobs) {
-    return invalid(
-        "[prompt_logprobs] log probabilities of prompt tokens are not supported; ask "
-        "for those of the output with logprobs",
-        "prompt_logprobs");
-  }
+  POME_TRY(check_logprobs(job, model, prompt));
   for (const Segment& segment : job.segments) {
     for (const Token token : segment.tokens) {
       if (token < 0 || token >= model.vocab_tokens) {

@@ -28,6 +28,23 @@ ModelInfo unloaded_info(const EngineOptions& options) {
   return info;
 }
 
+// What the token lane does not do.
+Status check_lane(const Job& job) {
+  if (job.score_from >= 0) {
+    return invalid("[score_from] log probabilities of the prompt are not supported by this engine",
+                   "score_from");
+  }
+  if (job.max_tokens == 0) {
+    return invalid("[max_tokens] expected at least 1, got 0: this engine answers with tokens only",
+                   "max_tokens");
+  }
+  if (!job.logprob_tokens.empty()) {
+    return invalid("[logprob_tokens] this engine gives log probabilities of the best tokens only",
+                   "logprob_tokens");
+  }
+  return {};
+}
+
 json::object plan_details(const MemoryPlan& plan) {
   json::object items;
   for (const MemoryItem& item : plan.items) {
@@ -98,6 +115,7 @@ Status LlmEngine::submit(Job job) {
     }
   }
   POME_TRY(check_job(job, model()));
+  POME_TRY(check_lane(job));
   if (!reserve_place()) {
     return Error{
         ErrorCode::queue_full,

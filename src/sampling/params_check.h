@@ -12,6 +12,8 @@ namespace pome::sampling {
 
 // The most tokens whose log probabilities one request may ask for, per position.
 inline constexpr int32_t kTopLogprobsMax = 20;
+// The most tokens that one request may name to learn their log probabilities.
+inline constexpr size_t kLogprobTokensMax = 256;
 // The most entries of logit_bias.
 inline constexpr size_t kLogitBiasMax = 1024;
 

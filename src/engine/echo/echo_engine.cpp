@@ -13,6 +13,8 @@
 namespace pome::engine {
 namespace {
 
+constexpr int32_t kScoresPerStep = 32;  // of a prompt, as a prefill in chunks would give them
+
 Event event_of(const Job& job, int32_t prompt_tokens, int32_t said) {
   Event event;
   event.request = job.request;
@@ -22,17 +24,31 @@ Event event_of(const Job& job, int32_t prompt_tokens, int32_t said) {
   return event;
 }
 
-TokenOutput output_of(Token token, const Job& job, int32_t vocab_tokens) {
+// The token is the most probable, the one with the next id half as probable, and so on round.
+TokenOutput scored(Token token, const Job& job, int32_t vocab_tokens) {
   TokenOutput output{.token = token};
-  if (job.top_logprobs < 0) {
-    return output;
-  }
   const auto logprob = [](int32_t rank) { return -static_cast<float>(rank + 1) * std::log(2.0f); };
   output.logprob = logprob(0);
   for (int32_t rank = 0; rank < std::min(job.top_logprobs, vocab_tokens); ++rank) {
     output.top.push_back({static_cast<Token>((token + rank) % vocab_tokens), logprob(rank)});
   }
+  for (const Token wanted : job.logprob_tokens) {
+    output.requested.push_back({wanted, logprob((wanted - token + vocab_tokens) % vocab_tokens)});
+  }
   return output;
+}
+
+// The prompt's token at a position.
+Token prompt_token(const Job& job, int32_t position) {
+  size_t left = static_cast<size_t>(position);
+  for (const Segment& segment : job.segments) {
+    if (left < segment.tokens.size()) {
+      return segment.tokens[left];
+    }
+    left -= segment.tokens.size();
+  }
+  CHECK(false, "a position lies inside the prompt");
+  return 0;
 }
 
 bool contains(const std::vector<Token>& tokens, Token token) {
@@ -94,6 +110,7 @@ Status EchoEngine::submit(Job job) {
     }
   }
   sequence.prompt_tokens = static_cast<int32_t>(prompt_token_count(job));
+  sequence.scored = job.score_from < 0 ? sequence.prompt_tokens : std::max(job.score_from, 1);
   sequence.speaks_at = now + sequence.script.start_delay;
   sequence.job = std::move(job);
   waiting_.push_back(std::move(sequence));
@@ -253,6 +270,10 @@ void EchoEngine::speak(Sequence& sequence, std::vector<Event>& events) {
     events.push_back(std::move(event));
     return;
   }
+  if (sequence.scored < sequence.prompt_tokens || job.max_tokens == 0) {
+    score(sequence, events);
+    return;
+  }
   const auto index = static_cast<size_t>(sequence.said);
   const bool eos_allowed = !job.ignore_eos && sequence.said >= job.sampling.min_tokens;
   const Token token = index >= script.tokens.size() && eos_allowed
@@ -260,12 +281,29 @@ void EchoEngine::speak(Sequence& sequence, std::vector<Event>& events) {
                           : script.tokens[index % script.tokens.size()];
   ++sequence.said;
   Event event = event_of(job, sequence.prompt_tokens, sequence.said);
-  event.tokens.push_back(output_of(token, job, options_.model.vocab_tokens));
+  event.tokens.push_back(job.top_logprobs < 0 ? TokenOutput{.token = token}
+                                              : scored(token, job, options_.model.vocab_tokens));
   if (contains(job.stop_tokens, token) ||
       (eos_allowed && contains(options_.model.eos_tokens, token))) {
     event.finish = FinishReason::stop_token;
     event.matched_stop = token;
   } else if (sequence.said >= job.max_tokens) {
+    event.finish = FinishReason::length;
+  }
+  events.push_back(std::move(event));
+}
+
+void EchoEngine::score(Sequence& sequence, std::vector<Event>& events) {
+  const Job& job = sequence.job;
+  const int32_t end = std::min(sequence.scored + kScoresPerStep, sequence.prompt_tokens);
+  Event event = event_of(job, sequence.prompt_tokens, sequence.said);
+  event.score_position = sequence.scored;
+  for (int32_t position = sequence.scored; position < end; ++position) {
+    event.prompt_scores.push_back(
+        scored(prompt_token(job, position), job, options_.model.vocab_tokens));
+  }
+  sequence.scored = std::max(end, sequence.scored);
+  if (job.max_tokens == 0 && end == sequence.prompt_tokens) {
     event.finish = FinishReason::length;
   }
   events.push_back(std::move(event));

@@ -75,6 +75,7 @@ class EchoEngine final : public Engine {
     EchoScript script;
     int32_t prompt_tokens = 0;
     int32_t said = 0;
+    int32_t scored = 0;  // the next prompt position to score; prompt_tokens when none is left
     bool cancelled = false;
     Clock::time_point speaks_at;
   };
@@ -84,6 +85,8 @@ class EchoEngine final : public Engine {
   // Appends one token's event, or the event of its scripted failure; throws where the script says
   // so.
   void speak(Sequence& sequence, std::vector<Event>& events);
+  // Appends the event of the next prompt positions; the last one where nothing is to be said.
+  void score(Sequence& sequence, std::vector<Event>& events);
   void drop_cancelled();
   void fail_step(const char* what);
   void end(const Sequence& sequence, FinishReason reason);

@@ -7,6 +7,8 @@
 #include <map>
 #include <thread>
 
+#include "sampling/params_check.h"
+
 namespace pome::engine {
 namespace {
 
@@ -101,6 +103,72 @@ TEST(EchoEngine, GivesWellFormedLogprobs) {
   EXPECT_EQ(output.top[2].token, 0);
   EXPECT_FLOAT_EQ(output.logprob, -std::log(2.0f));
   EXPECT_GT(output.top[0].logprob, output.top[1].logprob);
+}
+
+TEST(EchoEngine, ScoresThePromptInRunsBeforeTheFirstToken) {
+  EchoEngine engine;
+  std::vector<Token> prompt;
+  for (Token token = 0; token < 100; ++token) {
+    prompt.push_back(token);
+  }
+  Job job = job_of(1, prompt, 2);
+  job.score_from = 0;
+  job.top_logprobs = 2;
+  job.logprob_tokens = {50};
+  ASSERT_TRUE(engine.submit(job).ok());
+  std::vector<TokenOutput> scores;
+  bool ended = false;
+  while (!ended) {
+    for (const Event& event : engine.wait_events(milliseconds(200))) {
+      if (!event.prompt_scores.empty()) {
+        EXPECT_EQ(event.score_position, static_cast<int32_t>(scores.size()) + 1);
+        EXPECT_EQ(event.completion_tokens, 0);
+      }
+      scores.insert(scores.end(), event.prompt_scores.begin(), event.prompt_scores.end());
+      ended = event.finish != FinishReason::none;
+    }
+  }
+  ASSERT_EQ(scores.size(), 99U) << "the first token has none";
+  EXPECT_EQ(scores[0].token, 1);
+  EXPECT_EQ(scores[98].token, 99);
+  EXPECT_EQ(scores[98].top.size(), 2U);
+  EXPECT_FLOAT_EQ(scores[48].requested.at(0).logprob, -2.0f * std::log(2.0f));
+}
+
+TEST(EchoEngine, APromptAloneEndsWithLengthAndSaysNothing) {
+  EchoEngine engine;
+  Job scored = job_of(1, {7, 8, 9}, 0);
+  scored.score_from = 2;
+  ASSERT_TRUE(engine.submit(scored).ok());
+  ASSERT_TRUE(engine.submit(job_of(2, {7}, 0)).ok());
+  auto heard = listen(engine, 2);
+  for (const uint64_t id : {1, 2}) {
+    EXPECT_EQ(heard[id].last.finish, FinishReason::length);
+    EXPECT_TRUE(heard[id].tokens.empty());
+  }
+  ASSERT_EQ(heard[1].last.prompt_scores.size(), 1U);
+  EXPECT_EQ(heard[1].last.score_position, 2);
+  EXPECT_TRUE(heard[2].last.prompt_scores.empty());
+}
+
+TEST(EchoEngine, RefusesScoresOfWhatIsNotThere) {
+  EchoEngine engine;
+  Job job = job_of(1, {7, 8});
+  for (const auto& [from, ok] : {std::pair{-2, false}, {2, false}, {1, true}}) {
+    job.score_from = from;
+    EXPECT_EQ(engine.submit(job).ok(), ok) << from;
+  }
+  job.logprob_tokens = {257};
+  EXPECT_EQ(engine.submit(job).error().field, "logprob_tokens");
+  job.logprob_tokens.assign(sampling::kLogprobTokensMax, 1);
+  EXPECT_TRUE(engine.submit(job).ok());
+  job.logprob_tokens.push_back(1);
+  EXPECT_EQ(engine.submit(job).error().field, "logprob_tokens");
+  job.logprob_tokens = {1};
+  job.score_from = -1;
+  EXPECT_EQ(engine.submit(job).error().field, "logprob_tokens");
+  job.top_logprobs = 0;
+  EXPECT_TRUE(engine.submit(job).ok());
 }
 
 TEST(EchoEngine, RepliesOfSeveralSequencesInterleave) {
@@ -225,13 +293,16 @@ TEST(EchoEngine, AHangingStepShowsInTheAgeOfTheLastStep) {
 TEST(EchoEngine, RefusesWhatCanNeverFitWithTheArithmetic) {
   EchoEngine engine;
   ASSERT_TRUE(engine.submit(job_of(1, std::vector<Token>(8000, 1), 192)).ok());
+  ASSERT_TRUE(engine.submit(job_of(6, std::vector<Token>(8192, 1), 0)).ok());
+  EXPECT_FALSE(engine.submit(job_of(7, std::vector<Token>(8193, 1), 0)).ok());
+  EXPECT_FALSE(engine.submit(job_of(8, std::vector<Token>(8192, 1), 1)).ok());
   const Status over = engine.submit(job_of(2, std::vector<Token>(8000, 1), 193));
   ASSERT_FALSE(over.ok());
   EXPECT_EQ(over.error().field, "max_tokens");
   EXPECT_THAT(over.error().message, testing::HasSubstr("8000 + max_tokens 193 = 8193"));
   EXPECT_FALSE(engine.submit(job_of(3, {})).ok());
   EXPECT_FALSE(engine.submit(job_of(4, {257})).ok());
-  EXPECT_FALSE(engine.submit(job_of(5, {1}, 0)).ok());
+  EXPECT_FALSE(engine.submit(job_of(5, {1}, -1)).ok());
 }
 
 TEST(EchoEngine, IsUnavailableUntilItIsReady) {
