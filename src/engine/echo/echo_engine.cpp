@@ -70,6 +70,7 @@ std::function<std::optional<EchoScript>(const Job&)> scripts_in_order(
 
 EchoEngine::EchoEngine(EchoOptions options)
     : options_(std::move(options)),
+      unloaded_{.name = options_.model.name, .path = options_.model.path},
       ready_at_(Clock::now() + options_.ready_delay),
       outbox_(std::numeric_limits<size_t>::max()) {
   CHECK(!options_.model.eos_tokens.empty(), "an echo model ends with an EOS token");

@@ -61,7 +61,10 @@ class EchoEngine final : public Engine {
   void cancel(RequestId request) override;
   void finish(SequenceId sequence) override;
   std::vector<Event> wait_events(std::chrono::milliseconds timeout) override;
-  const ModelInfo& model() const override { return options_.model; }
+  // Until it is ready only name and path are known, as with an engine that loads weights.
+  const ModelInfo& model() const override {
+    return is_ready(Clock::now()) ? options_.model : unloaded_;
+  }
   EngineStats stats() const override;
   Status wait_until_ready(std::chrono::milliseconds timeout) override;
   std::vector<std::string> memory_lines() const override { return {}; }
@@ -94,6 +97,7 @@ class EchoEngine final : public Engine {
   bool is_ready(Clock::time_point now) const { return now >= ready_at_; }
 
   const EchoOptions options_;
+  const ModelInfo unloaded_;  // what model() says before it is ready
   const Clock::time_point ready_at_;
   BoundedQueue<Event> outbox_;
 

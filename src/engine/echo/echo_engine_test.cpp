@@ -312,6 +312,7 @@ TEST(EchoEngine, IsUnavailableUntilItIsReady) {
   const Status refused = engine.submit(job_of(1, {1}));
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().code, ErrorCode::unavailable);
+  EXPECT_EQ(engine.model().context_tokens, 0) << "an unloaded model has no context yet";
 }
 
 TEST(EchoEngine, WaitingForReadinessEndsWhenItIsReadyAndWhenItStops) {

@@ -40,6 +40,10 @@ Status check_choice_count(const engine::EngineStats& stats, const std::vector<Pr
                  "n");
 }
 
+Error still_loading() {
+  return {ErrorCode::unavailable, "the model is still loading", {}};
+}
+
 }  // namespace
 
 ActiveRequest::ActiveRequest(ServerContext& context)
@@ -72,9 +76,17 @@ Status check_serving(const ServerContext& context) {
     return Error{ErrorCode::unavailable, "the server is shutting down", {}};
   }
   if (!context.engine.stats().ready) {
-    return Error{ErrorCode::unavailable, "the model is still loading", {}};
+    return still_loading();
   }
   return {};
+}
+
+Result<int32_t> known_context(const ServerContext& context) {
+  const int32_t tokens = context.engine.model().context_tokens;
+  if (tokens <= 0) {
+    return still_loading();
+  }
+  return tokens;
 }
 
 Status check_model_name(const ServerContext& context, const std::string& name) {

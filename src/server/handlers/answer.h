@@ -33,6 +33,8 @@ class ActiveRequest {
 
 // 503 while the model loads or the server drains.
 Status check_serving(const ServerContext& context);
+// The most tokens that prompt and answer may have together; 503 until the model says so.
+Result<int32_t> known_context(const ServerContext& context);
 // Any name is fine, unless --strict-model-name.
 Status check_model_name(const ServerContext& context, const std::string& name);
 // The debug line that names the accepted fields that change nothing.

@@ -36,13 +36,16 @@ Result<ChatWork> read_chat(const ServerContext& context, const Request& http) {
   if (!request) {
     return request.error();
   }
+  const Result<int32_t> context_tokens = known_context(context);
+  if (!context_tokens) {
+    return context_tokens.error();
+  }
   text::ChatInput input;
   input.messages = request->messages;
   input.template_kwargs = request->template_variables;
   input.add_generation_prompt = request->add_generation_prompt;
   input.continue_final_message = request->continue_final_message;
-  Result<std::vector<Token>> tokens =
-      encode_chat(context.text, input, context.engine.model().context_tokens);
+  Result<std::vector<Token>> tokens = encode_chat(context.text, input, *context_tokens);
   if (!tokens) {
     return tokens.error();
   }

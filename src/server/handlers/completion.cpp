@@ -29,14 +29,18 @@ Result<CompletionWork> read_completion(const ServerContext& context, const Reque
   if (!request) {
     return request.error();
   }
+  const Result<int32_t> context_tokens = known_context(context);
+  if (!context_tokens) {
+    return context_tokens.error();
+  }
   CompletionWork work{.request = std::move(*request)};
   for (const openai::Prompt& prompt : work.request.prompts) {
     if (const auto* tokens = std::get_if<std::vector<Token>>(&prompt)) {
       work.tokens.push_back(*tokens);
     } else {
-      Result<std::vector<Token>> tokens_of_text = encode_prompt(
-          context.text, std::get<std::string>(prompt), work.request.add_special_tokens,
-          context.engine.model().context_tokens, "prompt");
+      Result<std::vector<Token>> tokens_of_text =
+          encode_prompt(context.text, std::get<std::string>(prompt),
+                        work.request.add_special_tokens, *context_tokens, "prompt");
       if (!tokens_of_text) {
         return tokens_of_text.error();
       }

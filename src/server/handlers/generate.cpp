@@ -27,6 +27,10 @@ Result<GenerateWork> read_generate(const ServerContext& context, const Request& 
   if (!request) {
     return request.error();
   }
+  const Result<int32_t> context_tokens = known_context(context);
+  if (!context_tokens) {
+    return context_tokens.error();
+  }
   GenerateWork work{.request = std::move(*request)};
   for (size_t i = 0; i < work.request.prompts.size(); ++i) {
     PromptJob job{.fields = work.request.generations[i],
@@ -37,7 +41,7 @@ Result<GenerateWork> read_generate(const ServerContext& context, const Request& 
     } else {
       Result<std::vector<Token>> tokens_of_text =
           encode_prompt(context.text, std::get<std::string>(work.request.prompts[i]), true,
-                        context.engine.model().context_tokens, "text");
+                        *context_tokens, "text");
       if (!tokens_of_text) {
         return tokens_of_text.error();
       }

@@ -18,12 +18,15 @@ Result<json::object> tokenize(const ServerContext& context, const Request& http)
     return request.error();
   }
   POME_TRY(check_model_name(context, request->model));
+  const Result<int32_t> context_tokens = known_context(context);
+  if (!context_tokens) {
+    return context_tokens.error();
+  }
   json::array lists;
   json::array counts;
   for (const std::string& prompt : request->prompts) {
     Result<std::vector<Token>> tokens =
-        encode_prompt(context.text, prompt, request->add_special_tokens,
-                      context.engine.model().context_tokens, "prompt");
+        encode_prompt(context.text, prompt, request->add_special_tokens, *context_tokens, "prompt");
     if (!tokens) {
       return tokens.error();
     }
@@ -33,7 +36,7 @@ Result<json::object> tokenize(const ServerContext& context, const Request& http)
   json::object reply;
   reply["tokens"] = request->list ? json::value(std::move(lists)) : lists[0];
   reply["count"] = request->list ? json::value(std::move(counts)) : counts[0];
-  reply["max_model_len"] = context.engine.model().context_tokens;
+  reply["max_model_len"] = *context_tokens;
   return reply;
 }
 
