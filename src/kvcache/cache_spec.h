@@ -25,6 +25,8 @@ struct CacheGroup {
 
 struct CacheSpec {
   int32_t page_tokens = 16;
+  // Recurrent states are kept for reuse at multiples of this; a multiple of page_tokens.
+  int32_t checkpoint_tokens = 512;
   std::vector<CacheGroup> groups;
 };
 

@@ -1,0 +1,538 @@
+#include "kvcache/paged_cache.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "base/check.h"
+
+namespace pome::kvcache {
+namespace {
+
+constexpr int32_t kRowsUncommitted = 2;  // of one sequence: as many as steps in flight
+
+std::vector<Holding> holdings_of(const CacheSpec& spec) {
+  std::vector<Holding> holdings;
+  for (const CacheGroup& group : spec.groups) {
+    holdings.push_back(group.kind == GroupKind::full ? Holding::always : Holding::optional);
+  }
+  return holdings;
+}
+
+std::optional<SlotId> slot_of(std::optional<PageId> page) {
+  return page ? std::optional(SlotId{static_cast<int32_t>(*page)}) : std::nullopt;
+}
+
+}  // namespace
+
+PagedCache::PagedCache(const CacheSpec& spec, const std::vector<int32_t>& group_pages,
+                       const PagedCacheOptions& options)
+    : page_tokens_(spec.page_tokens),
+      checkpoint_tokens_(spec.checkpoint_tokens),
+      options_(options),
+      tree_(spec.page_tokens, holdings_of(spec), options.eviction) {
+  CHECK(!spec.groups.empty(), "a model keeps at least one cache group");
+  CHECK(spec.groups.size() == group_pages.size(), "one page count for each cache group");
+  for (size_t g = 0; g < spec.groups.size(); ++g) {
+    const CacheGroup& group = spec.groups[g];
+    CHECK(group.kind != GroupKind::cross, "an encoder's pages do not grow with the tokens");
+    CHECK(group.kind != GroupKind::window || group.window >= 1, "a window sees at least one token");
+    if (group.kind == GroupKind::full && !full_group_) {
+      full_group_ = g;
+    }
+    if (group.kind == GroupKind::state) {
+      CHECK(!state_group_, "a model has at most one state group");
+      CHECK(checkpoint_tokens_ >= 1 && checkpoint_tokens_ % page_tokens_ == 0,
+            "snapshots lie at the ends of pages");
+      state_group_ = g;
+    }
+    groups_.push_back({group.kind, group.window, CountedPages(group_pages[g]), {}});
+    groups_[g].node_of.assign(static_cast<size_t>(group_pages[g]), kNoNode);
+  }
+}
+
+int64_t PagedCache::tokens_max(int32_t row_tokens_max) const {
+  int64_t tokens = std::numeric_limits<int32_t>::max();
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    const int32_t usable = groups_[g].pages.pages_usable();
+    if (groups_[g].kind == GroupKind::state) {
+      // The last row before a checkpoint still fits where the row after it does not.
+      tokens = usable >= pages_needed(g, 0, checkpoint_tokens_ + 1, row_tokens_max)
+                   ? tokens
+                   : std::min<int64_t>(tokens, checkpoint_tokens_);
+    } else if (pages_needed(g, 0, std::numeric_limits<int32_t>::max(), row_tokens_max) > usable) {
+      tokens = std::min(tokens, int64_t{usable} * page_tokens_);
+    }
+  }
+  return tokens;
+}
+
+// ---- steps in flight
+
+void PagedCache::step_built(int64_t step) {
+  for (Group& group : groups_) {
+    group.pages.step_built(step);
+  }
+}
+
+void PagedCache::step_done(int64_t step) {
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    idle_.clear();
+    groups_[g].pages.step_done(step, idle_);
+    for (const PageId page : idle_) {
+      note_idle(g, page, true);
+    }
+  }
+}
+
+// ---- prefix cache
+
+int32_t PagedCache::match(std::string_view cache_namespace, std::span<const Token> tokens,
+                          int32_t limit) const {
+  return find(cache_namespace, tokens, limit).blocks * page_tokens_;
+}
+
+std::vector<int32_t> PagedCache::pages_opened(std::string_view cache_namespace,
+                                              std::span<const Token> tokens, int32_t limit) const {
+  const Match match = find(cache_namespace, tokens, limit);
+  std::vector<int32_t> counts(groups_.size(), 0);
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    const Group& group = groups_[g];
+    for (int32_t b = first_opened(group, match.blocks); b < match.blocks; ++b) {
+      const std::optional<PageId> page = tree_.held(match.path[static_cast<size_t>(b)], g);
+      counts[g] += group.pages.evictable(*page) ? 1 : 0;
+    }
+  }
+  return counts;
+}
+
+PagedCache::Match PagedCache::find(std::string_view cache_namespace, std::span<const Token> tokens,
+                                   int32_t limit) const {
+  CHECK(limit >= 0, "a limit is a count of tokens");
+  Match match;
+  if (!options_.prefix_cache) {
+    return match;
+  }
+  const auto blocks =
+      static_cast<int32_t>(std::min<size_t>(tokens.size(), static_cast<size_t>(limit))) /
+      page_tokens_;
+  std::vector<int32_t> window_runs(groups_.size(), 0);  // nodes in a row that have a window page
+  NodeId node = tree_.find_root(cache_namespace);
+  while (node != kNoNode) {
+    if (usable(window_runs, node)) {
+      match.blocks = tree_.depth(node);
+    }
+    if (tree_.depth(node) == blocks) {
+      break;
+    }
+    node = tree_.find_child(node, elements(tokens, tree_.depth(node)));
+    if (node == kNoNode) {
+      break;
+    }
+    match.path.push_back(node);
+    for (size_t g = 0; g < groups_.size(); ++g) {
+      if (groups_[g].kind == GroupKind::window) {
+        window_runs[g] = tree_.held(node, g) ? window_runs[g] + 1 : 0;
+      }
+    }
+  }
+  return match;
+}
+
+bool PagedCache::usable(const std::vector<int32_t>& window_runs, NodeId node) const {
+  const int32_t depth = tree_.depth(node);
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    const Group& group = groups_[g];
+    if (group.kind == GroupKind::window &&
+        window_runs[g] < depth - first_block(group, depth * page_tokens_)) {
+      return false;
+    }
+    if (group.kind == GroupKind::state && depth > 0 && !tree_.held(node, g)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+std::span<const Element> PagedCache::elements(std::span<const Token> tokens, int32_t block) const {
+  const auto begin = static_cast<size_t>(block) * static_cast<size_t>(page_tokens_);
+  const std::span<const Token> cut = tokens.subspan(begin, static_cast<size_t>(page_tokens_));
+  elements_.resize(cut.size());
+  std::transform(cut.begin(), cut.end(), elements_.begin(),
+                 [](Token token) { return Element{static_cast<uint32_t>(token)}; });
+  return elements_;
+}
+
+void PagedCache::flush_cache() {
+  for (const NodeId node : tree_.all_nodes()) {
+    for (size_t g = 0; g < groups_.size(); ++g) {
+      if (tree_.held(node, g)) {
+        take_from_node(node, g);
+      }
+    }
+  }
+  tree_.clear();
+  ++epoch_;
+}
+
+// ---- a sequence's life
+
+int32_t PagedCache::open(SequenceId id, std::string_view cache_namespace,
+                         std::span<const Token> tokens, int32_t limit) {
+  CHECK(!holds(id), "a sequence is opened once");
+  const Match match = find(cache_namespace, tokens, limit);
+  Sequence& opened = sequences_[id];
+  opened.cache_namespace = cache_namespace;
+  opened.epoch = epoch_;
+  opened.committed = opened.grown = match.blocks * page_tokens_;
+  opened.tables.resize(groups_.size());
+  if (match.blocks == 0) {
+    return 0;
+  }
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    const Group& group = groups_[g];
+    const int32_t first = first_opened(group, match.blocks);
+    for (int32_t b = first; b < match.blocks; ++b) {
+      const NodeId node = match.path[static_cast<size_t>(b)];
+      const PageId page = *tree_.held(node, g);
+      hold(g, page);
+      if (group.kind == GroupKind::state) {
+        opened.out = page;
+      } else {
+        opened.tables[g].append(page);
+      }
+      if (group.kind != GroupKind::full) {
+        tree_.use_holding(node, g);
+      }
+    }
+    opened.tables[g].first_block = group.kind == GroupKind::state ? 0 : first;
+  }
+  const NodeId deepest = match.path[static_cast<size_t>(match.blocks) - 1];
+  tree_.use(deepest, true);
+  opened.published = tree_.ref(deepest);
+  opened.blocks_published = match.blocks;
+  return opened.committed;
+}
+
+bool PagedCache::grow(SequenceId id, int32_t tokens) {
+  Sequence& grown = sequence(id);
+  CHECK(tokens >= grown.grown, "a sequence does not shrink");
+  if (tokens == grown.grown) {
+    return true;
+  }
+  CHECK(row_tokens(grown.grown, tokens - grown.grown) == tokens - grown.grown,
+        "a row ends at a checkpoint");
+  const int32_t blocks = blocks_for(tokens) - blocks_for(grown.grown);
+  const int32_t slots = state_group_ && !writes_in_place(grown) ? 1 : 0;
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    if (pages_available(g) < (g == state_group_ ? slots : blocks)) {
+      return false;
+    }
+  }
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    if (g == state_group_) {
+      grow_state(grown, tokens);
+      continue;
+    }
+    make_room(g, blocks);
+    for (int32_t b = 0; b < blocks; ++b) {
+      grown.tables[g].append(groups_[g].pages.allocate().value());
+    }
+  }
+  grown.grown = tokens;
+  return true;
+}
+
+StateSlots PagedCache::state_slots(SequenceId id) const {
+  const Sequence& held = sequence(id);
+  return {.in = slot_of(held.in), .out = slot_of(held.out)};
+}
+
+int32_t PagedCache::row_tokens(int32_t first, int32_t count) const {
+  if (!state_group_) {
+    return count;
+  }
+  return std::min(count, checkpoint_tokens_ - first % checkpoint_tokens_);
+}
+
+void PagedCache::commit(SequenceId id, std::span<const Token> tokens, int32_t committed,
+                        bool share) {
+  Sequence& shared = sequence(id);
+  CHECK(committed >= shared.committed && committed <= shared.grown,
+        "what is committed was grown before");
+  CHECK(tokens.size() >= static_cast<size_t>(committed), "a token for each position");
+  if (share && options_.prefix_cache && shared.epoch == epoch_) {
+    publish(shared, tokens, committed);
+  }
+  std::erase_if(shared.snapshots, [&](const Snapshot& snapshot) {
+    const bool settled = snapshot.position <= committed;
+    if (settled) {
+      let_go(*state_group_, snapshot.slot);
+    }
+    return settled;
+  });
+  shared.committed = committed;
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    if (groups_[g].kind == GroupKind::window) {
+      let_go_blocks(g, shared.tables[g], first_block(groups_[g], committed));
+    }
+  }
+}
+
+void PagedCache::close(SequenceId id) {
+  Sequence& closed = sequence(id);
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    // Backwards, so that the next sequence finds them in the same order.
+    const std::vector<PageRun>& runs = closed.tables[g].runs;
+    for (auto run = runs.rbegin(); run != runs.rend(); ++run) {
+      for (int32_t i = run->count - 1; i >= 0; --i) {
+        let_go(g, run->page(i));
+      }
+    }
+  }
+  if (closed.in && closed.in != closed.out) {
+    let_go(*state_group_, *closed.in);
+  }
+  if (closed.out) {
+    let_go(*state_group_, *closed.out);
+  }
+  for (const Snapshot& snapshot : closed.snapshots) {
+    let_go(*state_group_, snapshot.slot);
+  }
+  sequences_.erase(id);
+}
+
+const PageTable& PagedCache::table(SequenceId id, size_t group) const {
+  return sequence(id).tables.at(group);
+}
+
+// ---- counting
+
+int32_t PagedCache::pages_available(size_t group) const {
+  const CountedPages& pages = groups_.at(group).pages;
+  return pages.pages_free() + pages.pages_evictable();
+}
+
+int32_t PagedCache::pages_needed(size_t group_index, int32_t from, int32_t to,
+                                 int32_t row_tokens_max) const {
+  CHECK(from >= 0 && from <= to && row_tokens_max >= 1, "a sequence grows by rows");
+  const Group& group = groups_.at(group_index);
+  if (group.kind == GroupKind::state) {
+    // A checkpoint keeps its slot, so the row after it needs another; so does the row after a
+    // snapshot that was opened.
+    const int32_t begin = std::max(from, 1);
+    const int64_t next = (int64_t{begin} + checkpoint_tokens_ - 1) / checkpoint_tokens_;
+    const bool second = options_.prefix_cache && next * checkpoint_tokens_ < to;
+    return (from == 0 && to > 0 ? 1 : 0) + (second ? 1 : 0);
+  }
+  const int32_t held = blocks_for(from) - first_block(group, from);
+  const int32_t all = blocks_for(to) - first_block(group, from);
+  if (group.kind == GroupKind::full) {
+    return all - held;
+  }
+  // So many positions in a row touch at most this many blocks.
+  const int64_t seen = int64_t{group.window} - 1 + int64_t{kRowsUncommitted} * row_tokens_max;
+  const int64_t peak = (seen + page_tokens_ - 2) / page_tokens_ + 1;
+  return std::max(0, static_cast<int32_t>(std::min<int64_t>(peak, all)) - held);
+}
+
+CacheStats PagedCache::stats() const {
+  CacheStats stats = counted_;
+  stats.nodes = static_cast<int32_t>(tree_.node_count());
+  int64_t window_tokens = std::numeric_limits<int64_t>::max();
+  int64_t full_tokens = window_tokens;
+  for (const Group& group : groups_) {
+    if (group.kind == GroupKind::state) {
+      continue;
+    }
+    int64_t& most = group.kind == GroupKind::full ? full_tokens : window_tokens;
+    most = std::min(most, int64_t{group.pages.pages_usable()} * page_tokens_);
+    stats.tokens_used =
+        std::max(stats.tokens_used, int64_t{group.pages.pages_held()} * page_tokens_);
+    stats.tokens_cached =
+        std::max(stats.tokens_cached, int64_t{group.pages.pages_evictable()} * page_tokens_);
+  }
+  stats.tokens_max = full_group_ ? full_tokens : window_tokens;
+  return stats;
+}
+
+// ---- private
+
+int32_t PagedCache::first_block(const Group& group, int32_t position) const {
+  return group.kind == GroupKind::window ? std::max(0, position - group.window + 1) / page_tokens_
+                                         : 0;
+}
+
+int32_t PagedCache::first_opened(const Group& group, int32_t blocks) const {
+  if (group.kind == GroupKind::state) {
+    return std::max(0, blocks - 1);
+  }
+  return first_block(group, blocks * page_tokens_);
+}
+
+int32_t PagedCache::blocks_for(int32_t tokens) const {
+  return tokens / page_tokens_ + (tokens % page_tokens_ > 0 ? 1 : 0);
+}
+
+PagedCache::Sequence& PagedCache::sequence(SequenceId id) {
+  const auto found = sequences_.find(id);
+  CHECK(found != sequences_.end(), "no such sequence is open");
+  return found->second;
+}
+
+const PagedCache::Sequence& PagedCache::sequence(SequenceId id) const {
+  return const_cast<PagedCache*>(this)->sequence(id);
+}
+
+void PagedCache::hold(size_t group, PageId page) {
+  CountedPages& pages = groups_[group].pages;
+  const bool was_idle = pages.evictable(page);
+  pages.retain(page);
+  if (was_idle) {
+    note_idle(group, page, false);
+  }
+}
+
+void PagedCache::let_go(size_t group, PageId page) {
+  CountedPages& pages = groups_[group].pages;
+  pages.release(page);
+  if (pages.evictable(page)) {
+    note_idle(group, page, true);
+  }
+}
+
+void PagedCache::note_idle(size_t group, PageId page, bool idle) {
+  const NodeId node = groups_[group].node_of[static_cast<size_t>(page)];
+  if (groups_[group].kind != GroupKind::full) {
+    tree_.set_holding_idle(node, group, idle);
+  } else if (group == full_group_) {
+    tree_.set_idle(node, idle);
+  }
+}
+
+void PagedCache::let_go_blocks(size_t group, PageTable& table, int32_t first_block) {
+  auto run = table.runs.begin();
+  while (table.first_block < first_block) {
+    const int32_t count = std::min(run->count, first_block - table.first_block);
+    for (int32_t i = 0; i < count; ++i) {
+      let_go(group, run->page(i));
+    }
+    table.first_block += count;
+    run->first = run->page(count);
+    run->count -= count;
+    run += run->count == 0 ? 1 : 0;
+  }
+  table.runs.erase(table.runs.begin(), run);
+}
+
+bool PagedCache::writes_in_place(const Sequence& grown) const {
+  return grown.out && groups_[*state_group_].pages.references(*grown.out) == 1;
+}
+
+void PagedCache::grow_state(Sequence& grown, int32_t tokens) {
+  const size_t group = *state_group_;
+  const bool in_place = writes_in_place(grown);
+  if (grown.in && grown.in != grown.out) {
+    let_go(group, *grown.in);  // only now: the row before reads it in a step that was built since
+  }
+  grown.in = grown.out;
+  if (!in_place) {
+    make_room(group, 1);
+    grown.out = groups_[group].pages.allocate().value();
+  }
+  if (options_.prefix_cache && tokens % checkpoint_tokens_ == 0) {
+    hold(group, *grown.out);
+    grown.snapshots.push_back({tokens, *grown.out});
+  }
+}
+
+void PagedCache::make_room(size_t group, int32_t pages) {
+  while (groups_[group].pages.pages_free() < pages) {
+    const bool full = groups_[group].kind == GroupKind::full;
+    const NodeId node = full ? tree_.next_leaf() : tree_.next_holding(group);
+    CHECK(node != kNoNode, "evictable pages are in the tree");
+    if (full) {
+      // A leaf in use frees nothing now, but its ancestors may be wanted by nobody.
+      drop_node(node);
+      ++counted_.evictions_total;
+      continue;
+    }
+    take_from_node(node, group);
+    tree_.remove_empty(node);
+    ++(group == state_group_ ? counted_.snapshot_evictions_total : counted_.window_evictions_total);
+  }
+}
+
+void PagedCache::drop_node(NodeId leaf) {
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    if (tree_.held(leaf, g)) {
+      take_from_node(leaf, g);
+    }
+  }
+  tree_.remove(leaf);
+}
+
+void PagedCache::take_from_node(NodeId node, size_t group) {
+  const PageId page = tree_.detach(node, group);
+  groups_[group].node_of[static_cast<size_t>(page)] = kNoNode;
+  groups_[group].pages.uncache(page);
+  counted_.snapshots -= group == state_group_ ? 1 : 0;
+}
+
+void PagedCache::give_to_node(NodeId node, size_t group, PageId page) {
+  tree_.attach(node, group, page);
+  groups_[group].node_of[static_cast<size_t>(page)] = node;
+  groups_[group].pages.cache(page);
+  counted_.snapshots += group == state_group_ ? 1 : 0;
+}
+
+// Without pages at each node a path is only worth its deepest snapshot.
+int32_t PagedCache::blocks_to_publish(const Sequence& shared, int32_t committed) const {
+  int32_t positions = committed;
+  if (groups_.size() == 1 && state_group_) {
+    positions = 0;
+    for (const Snapshot& snapshot : shared.snapshots) {
+      positions = snapshot.position <= committed ? snapshot.position : positions;
+    }
+  }
+  return positions / page_tokens_;
+}
+
+void PagedCache::publish(Sequence& shared, std::span<const Token> tokens, int32_t committed) {
+  const int32_t blocks = blocks_to_publish(shared, committed);
+  if (blocks <= shared.blocks_published) {
+    return;
+  }
+  NodeId node = tree_.find(shared.published);
+  if (node == kNoNode) {
+    node = tree_.find_root(shared.cache_namespace);
+  }
+  if (node == kNoNode) {
+    node = tree_.make_root(shared.cache_namespace);
+  }
+  const int32_t first = tree_.depth(node);
+  std::vector<std::vector<PageId>> pages;
+  for (const PageTable& table : shared.tables) {
+    pages.push_back(table.pages(first, blocks));
+  }
+  for (int32_t b = first; b < blocks; ++b) {
+    const std::span<const Element> block = elements(tokens, b);
+    const NodeId child = tree_.find_child(node, block);
+    node = child != kNoNode ? child : tree_.add_child(node, block);
+    for (size_t g = 0; g < groups_.size(); ++g) {
+      const PageId page = pages[g][static_cast<size_t>(b - first)];
+      if (page != PageId{0} && !tree_.held(node, g)) {
+        give_to_node(node, g, page);
+      }
+    }
+    for (const Snapshot& snapshot : shared.snapshots) {
+      if (snapshot.position == (b + 1) * page_tokens_ && !tree_.held(node, *state_group_)) {
+        give_to_node(node, *state_group_, snapshot.slot);
+      }
+    }
+  }
+  tree_.use(node, false);
+  shared.published = tree_.ref(node);
+  shared.blocks_published = blocks;
+}
+
+}  // namespace pome::kvcache
