@@ -87,24 +87,45 @@ struct ModelInfo {
   std::string backend = {};  // "cpu (AVX3_DL, 2 threads)", "metal", "cuda"
 };
 
-// A moment's figures, for /health, /get_server_info and /metrics.
+// A moment's figures. Cheap: every request and every look at /health asks for them.
 struct EngineStats {
   bool ready = false;  // false until a token can be generated
   bool draining = false;
   int32_t running = 0;  // sequences with a row in the last step
   int32_t waiting = 0;
-  int32_t sequences_max = 0;  // that may run and wait together
-  int64_t steps = 0;
+  int32_t sequences_max = 0;                   // that may run and wait together
+  int64_t steps = 0;                           // the failed ones too
+  int64_t failed_steps = 0;                    // an exception ended their sequences
   std::chrono::milliseconds last_step_age{0};  // 0 while there is no work
-  int64_t prompt_tokens_total = 0;
-  int64_t cached_tokens_total = 0;
+  int64_t prompt_tokens_total = 0;             // prompt tokens computed; the cached ones are not
+  int64_t cached_tokens_total = 0;             // prompt tokens whose work was skipped
   int64_t generated_tokens_total = 0;
   int64_t finished_total = 0;
-  int64_t cancelled_total = 0;
+  int64_t cancelled_total = 0;       // ended by cancel(), finish() or stop()
+  int64_t retracted_total = 0;       // times that a sequence gave its pages back and waited again
+  int64_t evicted_tokens_total = 0;  // cached prefixes that made room
   int32_t kv_tokens_max = 0;
   int32_t kv_tokens_used = 0;
   double last_generated_tokens_per_s = 0.0;
-  json::object details = {};  // what an implementation likes to add (memory plan, kernel variants)
+};
+
+// An item of memory as it was planned and as it is; absent where one of the two is not known.
+struct MemoryFigure {
+  std::string item = {};
+  std::optional<int64_t> planned_bytes = {};
+  std::optional<int64_t> measured_bytes = {};
+};
+
+struct KernelRuns {
+  std::string variant = {};
+  int64_t runs = 0;
+};
+
+// What takes longer to gather than stats(), for /get_server_info and /metrics.
+struct EngineDetails {
+  std::vector<MemoryFigure> memory = {};
+  std::vector<KernelRuns> kernel_runs = {};  // of the variants that ran
+  json::object more = {};                    // what an implementation likes to add
 };
 
 // An engine owns its thread. Every method may be called from any thread; wait_events() has one
@@ -131,6 +152,11 @@ class Engine {
 
   virtual const ModelInfo& model() const = 0;
   virtual EngineStats stats() const = 0;
+  virtual EngineDetails details() const = 0;
+
+  // Jobs submitted from now on find no prefix in the cache; what runs or waits keeps its pages.
+  // Refused with unavailable when starting or stopped.
+  virtual Status flush_cache() = 0;
 
   // Waits until a token can be generated. The load's error when it failed, `timeout` when it takes
   // longer.

@@ -15,6 +15,9 @@
 namespace pome::models {
 class LanguageModel;
 }
+namespace pome::telemetry {
+class Trace;
+}
 
 namespace pome::engine {
 
@@ -47,6 +50,7 @@ struct EngineOptions {
 
   std::optional<uint64_t> random_seed = {};  // of requests without a seed; absent: from the system
   std::filesystem::path record_steps = {};   // a file that gets one step plan a line; empty: none
+  telemetry::Trace* trace = nullptr;         // spans of every step; outlives the engine
   bool check_every_step = false;             // integrity after every step, not only when idle
   StepProbe before_step = {};
 };

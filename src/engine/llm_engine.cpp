@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "engine/job_check.h"
+#include "engine/memory/available_memory.h"
 #include "engine/token_lane.h"
 #include "kernels/counters.h"
 #include "models/llm/load_model.h"
@@ -46,25 +47,31 @@ Status check_lane(const Job& job) {
 }
 
 json::object plan_details(const MemoryPlan& plan) {
-  json::object items;
-  for (const MemoryItem& item : plan.items) {
-    items[item.name] = item.bytes;
-  }
   return {{"budget_bytes", plan.budget_bytes},
           {"planned_bytes", plan.planned_bytes()},
           {"kv_bytes_per_token", plan.kv_bytes_per_token},
-          {"context_fits", plan.context_fits},
-          {"items", std::move(items)}};
+          {"context_fits", plan.context_fits}};
 }
 
-json::object kernel_details() {
-  json::object runs;
-  for (const kernels::VariantRuns& variant : kernels::all_variant_runs()) {
-    if (variant.runs > 0) {
-      runs[variant.name] = variant.runs;
+// The planned items, and beside them what the allocators say now.
+std::vector<MemoryFigure> memory_figures(const MemoryPlan& plan, int64_t kv_tokens_used) {
+  std::vector<MemoryFigure> figures;
+  for (const MemoryItem& item : plan.items) {
+    figures.push_back({.item = item.name, .planned_bytes = item.bytes});
+    if (item.name == "MLX cache") {
+      figures.back().measured_bytes = static_cast<int64_t>(mx::get_cache_memory());
     }
   }
-  return runs;
+  figures.push_back(
+      {.item = "KV in use", .measured_bytes = kv_tokens_used * plan.kv_bytes_per_token});
+  figures.push_back(
+      {.item = "MLX active", .measured_bytes = static_cast<int64_t>(mx::get_active_memory())});
+  figures.push_back(
+      {.item = "MLX peak", .measured_bytes = static_cast<int64_t>(mx::get_peak_memory())});
+  figures.push_back({.item = "process",
+                     .planned_bytes = plan.planned_bytes(),
+                     .measured_bytes = occupied_memory_bytes()});
+  return figures;
 }
 
 }  // namespace
@@ -150,11 +157,6 @@ EngineStats LlmEngine::stats() const {
     const std::lock_guard lock(mutex_);
     stats = totals_;
     stats.ready = state_ == State::ready;
-    if (state_ == State::ready) {
-      stats.details["memory"] = plan_details(memory_plan_);
-      stats.details["mlx_active_bytes"] = mx::get_active_memory();
-      stats.details["mlx_cache_bytes"] = mx::get_cache_memory();
-    }
   }
   stats.draining = draining_;
   const int32_t unfinished = unfinished_;
@@ -164,8 +166,28 @@ EngineStats LlmEngine::stats() const {
     const auto age = Clock::now().time_since_epoch() - std::chrono::nanoseconds(progress_ns_);
     stats.last_step_age = std::chrono::duration_cast<std::chrono::milliseconds>(age);
   }
-  stats.details["kernel_runs"] = kernel_details();
   return stats;
+}
+
+EngineDetails LlmEngine::details() const {
+  EngineDetails details;
+  for (const kernels::VariantRuns& variant : kernels::all_variant_runs()) {
+    if (variant.runs > 0) {
+      details.kernel_runs.push_back({variant.name, static_cast<int64_t>(variant.runs)});
+    }
+  }
+  const std::lock_guard lock(mutex_);
+  if (state_ == State::ready) {
+    details.memory = memory_figures(memory_plan_, totals_.kv_tokens_used);
+    details.more["memory"] = plan_details(memory_plan_);
+  }
+  return details;
+}
+
+Status LlmEngine::flush_cache() {
+  return Error{ErrorCode::unavailable,
+               "[engine] no prefix is cached between requests: there is nothing to flush",
+               {}};
 }
 
 void LlmEngine::drain() {
@@ -305,6 +327,7 @@ void LlmEngine::note_step(const StepOutcome& outcome) {
   totals_.prompt_tokens_total += outcome.prompt_tokens;
   totals_.generated_tokens_total += outcome.generated_tokens;
   if (outcome.failed) {
+    ++totals_.failed_steps;
     log::error("step {} failed: {} requests ended with an error", totals_.steps,
                outcome.events.size());
   }

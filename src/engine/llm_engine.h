@@ -38,6 +38,8 @@ class LlmEngine final : public Engine {
   // Only name and path until ready; the reference stays valid.
   const ModelInfo& model() const override { return *model_.load(std::memory_order_acquire); }
   EngineStats stats() const override;
+  EngineDetails details() const override;
+  Status flush_cache() override;
   Status wait_until_ready(std::chrono::milliseconds timeout) override;
   std::vector<std::string> memory_lines() const override;
   void drain() override;

@@ -15,15 +15,6 @@ namespace {
 
 constexpr int32_t kScoresPerStep = 32;  // of a prompt, as a prefill in chunks would give them
 
-Event event_of(const Job& job, int32_t prompt_tokens, int32_t said) {
-  Event event;
-  event.request = job.request;
-  event.sequence = job.sequence;
-  event.prompt_tokens = prompt_tokens;
-  event.completion_tokens = said;
-  return event;
-}
-
 // The token is the most probable, the one with the next id half as probable, and so on round.
 TokenOutput scored(Token token, const Job& job, int32_t vocab_tokens) {
   TokenOutput output{.token = token};
@@ -36,19 +27,6 @@ TokenOutput scored(Token token, const Job& job, int32_t vocab_tokens) {
     output.requested.push_back({wanted, logprob((wanted - token + vocab_tokens) % vocab_tokens)});
   }
   return output;
-}
-
-// The prompt's token at a position.
-Token prompt_token(const Job& job, int32_t position) {
-  size_t left = static_cast<size_t>(position);
-  for (const Segment& segment : job.segments) {
-    if (left < segment.tokens.size()) {
-      return segment.tokens[left];
-    }
-    left -= segment.tokens.size();
-  }
-  CHECK(false, "a position lies inside the prompt");
-  return 0;
 }
 
 bool contains(const std::vector<Token>& tokens, Token token) {
@@ -104,14 +82,13 @@ Status EchoEngine::submit(Job job) {
   if (options_.script_for) {
     sequence.script = options_.script_for(job).value_or(EchoScript{});
   }
-  if (sequence.script.tokens.empty()) {
-    for (const Segment& segment : job.segments) {
-      sequence.script.tokens.insert(sequence.script.tokens.end(), segment.tokens.begin(),
-                                    segment.tokens.end());
-    }
+  for (const Segment& segment : job.segments) {
+    sequence.prompt.insert(sequence.prompt.end(), segment.tokens.begin(), segment.tokens.end());
   }
-  sequence.prompt_tokens = static_cast<int32_t>(prompt_token_count(job));
-  sequence.scored = job.score_from < 0 ? sequence.prompt_tokens : std::max(job.score_from, 1);
+  if (sequence.script.tokens.empty()) {
+    sequence.script.tokens = sequence.prompt;
+  }
+  sequence.scored = job.score_from < 0 ? sequence.prompt_tokens() : std::max(job.score_from, 1);
   sequence.speaks_at = now + sequence.script.start_delay;
   sequence.job = std::move(job);
   waiting_.push_back(std::move(sequence));
@@ -153,9 +130,29 @@ EngineStats EchoEngine::stats() const {
   }
   stats.kv_tokens_max = options_.model.context_tokens * options_.max_running_requests;
   for (const Sequence& sequence : running_) {
-    stats.kv_tokens_used += sequence.prompt_tokens + sequence.said;
+    stats.kv_tokens_used += sequence.prompt_tokens() + sequence.said;
   }
   return stats;
+}
+
+EngineDetails EchoEngine::details() const {
+  const std::lock_guard lock(mutex_);
+  int64_t cached = 0;
+  for (const CachedPrompt& prompt : cache_) {
+    cached += static_cast<int64_t>(prompt.tokens.size() * sizeof(Token));
+  }
+  EngineDetails details;
+  details.memory.push_back({.item = "cached prompts", .measured_bytes = cached});
+  return details;
+}
+
+Status EchoEngine::flush_cache() {
+  const std::lock_guard lock(mutex_);
+  if (stopping_ || !is_ready(Clock::now())) {
+    return Error{ErrorCode::unavailable, "[engine] there is no model whose cache to flush", {}};
+  }
+  cache_.clear();
+  return {};
 }
 
 Status EchoEngine::wait_until_ready(std::chrono::milliseconds timeout) {
@@ -191,6 +188,9 @@ void EchoEngine::stop() {
 }
 
 void EchoEngine::run() {
+  if (options_.trace != nullptr) {
+    options_.trace->name_thread("engine");
+  }
   std::unique_lock lock(mutex_);
   while (true) {
     changed_.wait(lock, [&] { return stopping_ || !idle(); });
@@ -212,21 +212,14 @@ void EchoEngine::run() {
 
 void EchoEngine::step(std::unique_lock<std::mutex>& lock) {
   last_step_ = Clock::now();
-  drop_cancelled();
-  while (!waiting_.empty() &&
-         running_.size() < static_cast<size_t>(options_.max_running_requests)) {
-    totals_.prompt_tokens_total += waiting_.front().prompt_tokens;
-    running_.push_back(std::move(waiting_.front()));
-    waiting_.pop_front();
-  }
-  for (const Sequence& sequence : running_) {
-    if (sequence.script.hang_at == sequence.said) {
-      changed_.wait_for(lock, sequence.script.hang, [&] { return stopping_; });
-      break;
-    }
-  }
+  telemetry::TraceSpan whole(options_.trace, "step");
+  whole.arg("step", ++totals_.steps);
+  admit();
+  whole.arg("rows", static_cast<int64_t>(running_.size()));
   std::vector<Event> events;
   try {
+    const telemetry::TraceSpan span(options_.trace, "run");
+    hang_where_scripted(lock);
     for (Sequence& sequence : running_) {
       speak(sequence, events);
     }
@@ -234,7 +227,74 @@ void EchoEngine::step(std::unique_lock<std::mutex>& lock) {
     fail_step(fault.what());
     return;
   }
-  ++totals_.steps;
+  const bool silent = events.empty();
+  publish(std::move(events));
+  const auto pause =
+      silent ? std::max(options_.token_delay, std::chrono::milliseconds(1)) : options_.token_delay;
+  if (pause.count() > 0) {
+    changed_.wait_for(lock, pause, [&] { return stopping_; });
+  } else {
+    lock.unlock();  // lets submit() and cancel() in between two steps
+    std::this_thread::yield();
+    lock.lock();
+  }
+}
+
+void EchoEngine::admit() {
+  const telemetry::TraceSpan span(options_.trace, "plan");
+  drop_cancelled();
+  while (!waiting_.empty() &&
+         running_.size() < static_cast<size_t>(options_.max_running_requests)) {
+    auto next = waiting_.begin();
+    if (options_.by_priority) {
+      next = std::max_element(next, waiting_.end(), [](const Sequence& a, const Sequence& b) {
+        return a.job.priority < b.job.priority;  // the first of the largest
+      });
+    }
+    next->cached_tokens = find_cached(*next);
+    remember(*next);
+    totals_.cached_tokens_total += next->cached_tokens;
+    totals_.prompt_tokens_total += next->prompt_tokens() - next->cached_tokens;
+    running_.push_back(std::move(*next));
+    waiting_.erase(next);
+  }
+}
+
+int32_t EchoEngine::find_cached(const Sequence& sequence) const {
+  std::ptrdiff_t longest = 0;
+  for (const CachedPrompt& earlier : cache_) {
+    if (earlier.cache_namespace == sequence.job.cache_namespace) {
+      const auto differs = std::mismatch(sequence.prompt.begin(), sequence.prompt.end(),
+                                         earlier.tokens.begin(), earlier.tokens.end());
+      longest = std::max(longest, differs.first - sequence.prompt.begin());
+    }
+  }
+  // What is scored is computed, and so is the last token, whose logits say what follows.
+  const int32_t from = sequence.job.score_from;
+  const int32_t most = from < 0 ? sequence.prompt_tokens() - 1 : std::max(0, from - 1);
+  const int32_t found = std::min(static_cast<int32_t>(longest), most);
+  return found - found % options_.page_tokens;
+}
+
+void EchoEngine::remember(const Sequence& sequence) {
+  cache_.push_back({sequence.job.cache_namespace, sequence.prompt});
+  if (cache_.size() > options_.cached_prompts_max) {
+    totals_.evicted_tokens_total += static_cast<int64_t>(cache_.front().tokens.size());
+    cache_.pop_front();
+  }
+}
+
+void EchoEngine::hang_where_scripted(std::unique_lock<std::mutex>& lock) {
+  for (const Sequence& sequence : running_) {
+    if (sequence.script.hang_at == sequence.said) {
+      changed_.wait_for(lock, sequence.script.hang, [&] { return stopping_; });
+      return;
+    }
+  }
+}
+
+void EchoEngine::publish(std::vector<Event> events) {
+  const telemetry::TraceSpan span(options_.trace, "commit");
   for (Event& event : events) {
     const bool last = event.finish != FinishReason::none;
     totals_.generated_tokens_total += static_cast<int64_t>(event.tokens.size());
@@ -244,15 +304,14 @@ void EchoEngine::step(std::unique_lock<std::mutex>& lock) {
     }
     outbox_.push_unbounded(std::move(event));
   }
-  const auto pause = events.empty() ? std::max(options_.token_delay, std::chrono::milliseconds(1))
-                                    : options_.token_delay;
-  if (pause.count() > 0) {
-    changed_.wait_for(lock, pause, [&] { return stopping_; });
-  } else {
-    lock.unlock();  // lets submit() and cancel() in between two steps
-    std::this_thread::yield();
-    lock.lock();
-  }
+}
+
+Event EchoEngine::event_of(const Sequence& sequence) const {
+  return {.request = sequence.job.request,
+          .sequence = sequence.job.sequence,
+          .prompt_tokens = sequence.prompt_tokens(),
+          .cached_tokens = sequence.cached_tokens,
+          .completion_tokens = sequence.said};
 }
 
 void EchoEngine::speak(Sequence& sequence, std::vector<Event>& events) {
@@ -265,13 +324,13 @@ void EchoEngine::speak(Sequence& sequence, std::vector<Event>& events) {
     throw std::runtime_error("[echo] scripted exception in the step");
   }
   if (script.fail_at == sequence.said) {
-    Event event = event_of(job, sequence.prompt_tokens, sequence.said);
+    Event event = event_of(sequence);
     event.finish = FinishReason::error;
     event.error = script.error;
     events.push_back(std::move(event));
     return;
   }
-  if (sequence.scored < sequence.prompt_tokens || job.max_tokens == 0) {
+  if (sequence.scored < sequence.prompt_tokens() || job.max_tokens == 0) {
     score(sequence, events);
     return;
   }
@@ -281,7 +340,7 @@ void EchoEngine::speak(Sequence& sequence, std::vector<Event>& events) {
                           ? options_.model.eos_tokens.front()
                           : script.tokens[index % script.tokens.size()];
   ++sequence.said;
-  Event event = event_of(job, sequence.prompt_tokens, sequence.said);
+  Event event = event_of(sequence);
   event.tokens.push_back(job.top_logprobs < 0 ? TokenOutput{.token = token}
                                               : scored(token, job, options_.model.vocab_tokens));
   if (contains(job.stop_tokens, token) ||
@@ -296,15 +355,15 @@ void EchoEngine::speak(Sequence& sequence, std::vector<Event>& events) {
 
 void EchoEngine::score(Sequence& sequence, std::vector<Event>& events) {
   const Job& job = sequence.job;
-  const int32_t end = std::min(sequence.scored + kScoresPerStep, sequence.prompt_tokens);
-  Event event = event_of(job, sequence.prompt_tokens, sequence.said);
+  const int32_t end = std::min(sequence.scored + kScoresPerStep, sequence.prompt_tokens());
+  Event event = event_of(sequence);
   event.score_position = sequence.scored;
   for (int32_t position = sequence.scored; position < end; ++position) {
     event.prompt_scores.push_back(
-        scored(prompt_token(job, position), job, options_.model.vocab_tokens));
+        scored(sequence.prompt[static_cast<size_t>(position)], job, options_.model.vocab_tokens));
   }
   sequence.scored = std::max(end, sequence.scored);
-  if (job.max_tokens == 0 && end == sequence.prompt_tokens) {
+  if (job.max_tokens == 0 && end == sequence.prompt_tokens()) {
     event.finish = FinishReason::length;
   }
   events.push_back(std::move(event));
@@ -322,8 +381,9 @@ void EchoEngine::drop_cancelled() {
 }
 
 void EchoEngine::fail_step(const char* what) {
+  ++totals_.failed_steps;
   for (const Sequence& sequence : running_) {
-    Event event = event_of(sequence.job, sequence.prompt_tokens, sequence.said);
+    Event event = event_of(sequence);
     event.finish = FinishReason::error;
     event.error = {ErrorCode::internal, what, {}};
     outbox_.push_unbounded(std::move(event));
@@ -333,7 +393,7 @@ void EchoEngine::fail_step(const char* what) {
 }
 
 void EchoEngine::end(const Sequence& sequence, FinishReason reason) {
-  Event event = event_of(sequence.job, sequence.prompt_tokens, sequence.said);
+  Event event = event_of(sequence);
   event.finish = reason;
   outbox_.push_unbounded(std::move(event));
   ++totals_.cancelled_total;

@@ -13,6 +13,7 @@
 
 #include "base/bounded_queue.h"
 #include "engine/api.h"
+#include "telemetry/trace.h"
 
 namespace pome::engine {
 
@@ -46,7 +47,11 @@ struct EchoOptions {
   int32_t max_queued_requests = 64;          // waiting beyond those that run
   std::chrono::milliseconds token_delay{0};  // between two steps
   std::chrono::milliseconds ready_delay{
-      0};  // `ready` is false and jobs are refused for so long after start
+      0};                          // `ready` is false and jobs are refused for so long after start
+  bool by_priority = false;        // larger Job::priority runs first; else in order of arrival
+  int32_t page_tokens = 16;        // a prefix is found in whole pages, as a paged cache would
+  size_t cached_prompts_max = 64;  // remembered for cached_tokens, the oldest is forgotten; 0: none
+  telemetry::Trace* trace = nullptr;                                     // outlives the engine
   std::function<std::optional<EchoScript>(const Job&)> script_for = {};  // called under submit()
 };
 
@@ -66,6 +71,8 @@ class EchoEngine final : public Engine {
     return is_ready(Clock::now()) ? options_.model : unloaded_;
   }
   EngineStats stats() const override;
+  EngineDetails details() const override;
+  Status flush_cache() override;
   Status wait_until_ready(std::chrono::milliseconds timeout) override;
   std::vector<std::string> memory_lines() const override { return {}; }
   void drain() override;
@@ -76,15 +83,29 @@ class EchoEngine final : public Engine {
   struct Sequence {
     Job job;
     EchoScript script;
-    int32_t prompt_tokens = 0;
+    std::vector<Token> prompt;
+    int32_t cached_tokens = 0;
     int32_t said = 0;
-    int32_t scored = 0;  // the next prompt position to score; prompt_tokens when none is left
+    int32_t scored = 0;  // the next prompt position to score; the prompt's length when none is left
     bool cancelled = false;
     Clock::time_point speaks_at;
+
+    int32_t prompt_tokens() const { return static_cast<int32_t>(prompt.size()); }
+  };
+  struct CachedPrompt {
+    std::string cache_namespace;
+    std::vector<Token> tokens;
   };
 
   void run();
   void step(std::unique_lock<std::mutex>& lock);
+  void admit();
+  // Whole pages that an earlier prompt of the namespace begins with too; never the last token.
+  int32_t find_cached(const Sequence& sequence) const;
+  void remember(const Sequence& sequence);
+  void hang_where_scripted(std::unique_lock<std::mutex>& lock);
+  void publish(std::vector<Event> events);
+  Event event_of(const Sequence& sequence) const;
   // Appends one token's event, or the event of its scripted failure; throws where the script says
   // so.
   void speak(Sequence& sequence, std::vector<Event>& events);
@@ -105,6 +126,7 @@ class EchoEngine final : public Engine {
   std::condition_variable changed_;
   std::deque<Sequence> waiting_;
   std::vector<Sequence> running_;
+  std::deque<CachedPrompt> cache_;  // oldest first
   bool draining_ = false;
   bool stopping_ = false;
   EngineStats totals_;

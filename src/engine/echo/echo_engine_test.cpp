@@ -105,6 +105,72 @@ TEST(EchoEngine, GivesWellFormedLogprobs) {
   EXPECT_GT(output.top[0].logprob, output.top[1].logprob);
 }
 
+TEST(EchoEngine, WholePagesOfAnEarlierPromptAreCachedButNeverTheLastToken) {
+  EchoEngine engine({.page_tokens = 2});
+  const auto cached_of = [&](uint64_t id, std::vector<Token> prompt, std::string in = {}) {
+    Job job = job_of(id, std::move(prompt));
+    job.cache_namespace = std::move(in);
+    EXPECT_TRUE(engine.submit(job).ok());
+    return listen(engine, 1)[id].last.cached_tokens;
+  };
+  EXPECT_EQ(cached_of(1, {1, 2, 3, 4}), 0);
+  EXPECT_EQ(cached_of(2, {1, 2, 3, 4}), 2);
+  EXPECT_EQ(cached_of(3, {1, 2, 3, 9}), 2);
+  EXPECT_EQ(cached_of(4, {1, 2, 3, 4, 5, 6}), 4);
+  EXPECT_EQ(cached_of(5, {1, 2, 3, 4, 5}, "tenant"), 0) << "another namespace shares nothing";
+  EXPECT_EQ(cached_of(6, {1, 2, 3, 4, 5}, "tenant"), 4);
+  EXPECT_EQ(engine.stats().cached_tokens_total, 2 + 2 + 4 + 4);
+  EXPECT_EQ(engine.stats().prompt_tokens_total, 28 - 12);
+}
+
+TEST(EchoEngine, AScoredPromptIsComputedFromItsFirstScoreOn) {
+  EchoEngine engine({.page_tokens = 1});
+  ASSERT_TRUE(engine.submit(job_of(1, {1, 2, 3, 4})).ok());
+  listen(engine, 1);
+  Job job = job_of(2, {1, 2, 3, 4});
+  job.top_logprobs = 0;
+  job.score_from = 2;
+  ASSERT_TRUE(engine.submit(job).ok());
+  EXPECT_EQ(listen(engine, 1)[2].last.cached_tokens, 1);
+}
+
+TEST(EchoEngine, AFlushedCacheIsEmptyAndOldPromptsAreForgottenInOrder) {
+  EchoEngine engine({.page_tokens = 1, .cached_prompts_max = 2});
+  const auto cached_of = [&](uint64_t id, std::vector<Token> prompt) {
+    EXPECT_TRUE(engine.submit(job_of(id, std::move(prompt))).ok());
+    return listen(engine, 1)[id].last.cached_tokens;
+  };
+  EXPECT_EQ(cached_of(1, {1, 2, 3}), 0);
+  EXPECT_EQ(cached_of(6, {1, 2, 3}), 2);
+  ASSERT_TRUE(engine.flush_cache().ok());
+  EXPECT_EQ(cached_of(2, {1, 2, 3}), 0);
+  EXPECT_EQ(cached_of(3, {4, 5, 6}), 0);
+  EXPECT_EQ(cached_of(4, {7, 8, 9}), 0);
+  EXPECT_EQ(cached_of(5, {1, 2, 3}), 0) << "two came after it";
+  EXPECT_GT(engine.stats().evicted_tokens_total, 0);
+  engine.stop();
+  EXPECT_EQ(engine.flush_cache().error().code, ErrorCode::unavailable);
+}
+
+TEST(EchoEngine, ByPriorityTheLargestIsNextAndEqualsKeepTheirOrder) {
+  EchoEngine engine({.max_running_requests = 1,
+                     .by_priority = true,
+                     .script_for = scripts_in_order({{.start_delay = milliseconds(100)}})});
+  const int32_t priorities[] = {0, 1, 5, 1, 5};
+  for (uint64_t id = 1; id <= 5; ++id) {
+    Job job = job_of(id, {7}, 1);
+    job.priority = priorities[id - 1];
+    ASSERT_TRUE(engine.submit(job).ok());
+  }
+  std::vector<uint64_t> order;
+  while (order.size() < 5) {
+    for (const Event& event : engine.wait_events(milliseconds(200))) {
+      order.push_back(static_cast<uint64_t>(event.sequence));
+    }
+  }
+  EXPECT_THAT(order, testing::AnyOf(ElementsAre(1, 3, 5, 2, 4), ElementsAre(3, 5, 2, 4, 1)));
+}
+
 TEST(EchoEngine, ScoresThePromptInRunsBeforeTheFirstToken) {
   EchoEngine engine;
   std::vector<Token> prompt;

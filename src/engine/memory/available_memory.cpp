@@ -102,6 +102,14 @@ int64_t available_memory_bytes() {
   return free_pages * static_cast<int64_t>(vm_kernel_page_size);
 }
 
+int64_t occupied_memory_bytes() {
+  task_vm_info_data_t info{};
+  mach_msg_type_number_t count = TASK_VM_INFO_COUNT;
+  const kern_return_t status =
+      task_info(mach_task_self(), TASK_VM_INFO, reinterpret_cast<task_info_t>(&info), &count);
+  return status == KERN_SUCCESS ? static_cast<int64_t>(info.phys_footprint) : 0;
+}
+
 #else
 
 int64_t physical_memory_bytes() {
@@ -119,6 +127,17 @@ int64_t available_memory_bytes() {
     bytes = std::min(bytes, *left);
   }
   return bytes;
+}
+
+int64_t occupied_memory_bytes() {
+  // "size resident shared …", in pages
+  const std::string text = read_text("/proc/self/statm");
+  const size_t space = text.find(' ');
+  int64_t pages = 0;
+  if (space != std::string::npos) {
+    std::from_chars(text.data() + space + 1, text.data() + text.size(), pages);
+  }
+  return pages * std::max<int64_t>(0, sysconf(_SC_PAGESIZE));
 }
 
 #endif

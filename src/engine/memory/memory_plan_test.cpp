@@ -134,6 +134,14 @@ TEST(AvailableMemory, IsSomethingAndNotMoreThanTheMachineHas) {
   EXPECT_LE(available_memory_bytes(), physical_memory_bytes());
 }
 
+TEST(ProcessMemory, GrowsWithWhatTheProcessTouches) {
+  const int64_t before = occupied_memory_bytes();
+  EXPECT_GT(before, 0);
+  const std::vector<char> block(64 * kMiB, 'x');
+  EXPECT_GE(occupied_memory_bytes(), before + 48 * kMiB);
+  EXPECT_EQ(block.back(), 'x');
+}
+
 TEST(AvailableMemory, ReadsMeminfo) {
   EXPECT_EQ(parse_meminfo_available("MemTotal:  9 kB\nMemAvailable:   1234 kB\n"), 1234 * 1024);
   EXPECT_EQ(parse_meminfo_available("MemTotal:  9 kB\n"), 0);

@@ -16,6 +16,28 @@ openai::ModelCard card_of(const ServerContext& context) {
           .context_tokens = context.engine.model().context_tokens};
 }
 
+json::object details_body(engine::EngineDetails details) {
+  json::array memory;
+  for (const engine::MemoryFigure& figure : details.memory) {
+    json::object item{{"item", figure.item}};
+    if (figure.planned_bytes) {
+      item["planned_bytes"] = *figure.planned_bytes;
+    }
+    if (figure.measured_bytes) {
+      item["measured_bytes"] = *figure.measured_bytes;
+    }
+    memory.push_back(std::move(item));
+  }
+  json::object runs;
+  for (const engine::KernelRuns& kernel : details.kernel_runs) {
+    runs[kernel.variant] = kernel.runs;
+  }
+  json::object body = std::move(details.more);
+  body["memory_items"] = std::move(memory);
+  body["kernel_runs"] = std::move(runs);
+  return body;
+}
+
 }  // namespace
 
 asio::awaitable<void> handle_models(ServerContext& context, Exchange& exchange) {
@@ -48,7 +70,7 @@ asio::awaitable<void> handle_server_info(ServerContext& context, Exchange& excha
   state["num_queue_reqs"] = stats.waiting;
   state["memory_usage"] =
       json::object{{"token_capacity", stats.kv_tokens_max}, {"tokens_used", stats.kv_tokens_used}};
-  state["details"] = stats.details;
+  state["details"] = details_body(context.engine.details());
   json::object body = context.options.server_args;
   body["served_model_name"] = context.options.served_model_name;
   body["status"] = context.draining ? "draining" : stats.ready ? "ready" : "starting";
