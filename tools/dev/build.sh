@@ -24,9 +24,9 @@ build_preset() {
   jobs=$(job_count)
   say "build $folder${*:+: $*} with $jobs jobs"
   if [ -t 1 ]; then
-    cmake --build "$folder" -j "$jobs" ${*:+--target "$@"} || die "the build of $folder failed; the first error is above"
+    supervised ninja -C "$folder" -j "$jobs" "$@" || die "the build of $folder failed; the first error is above"
   else
-    cmake --build "$folder" -j "$jobs" ${*:+--target "$@"} >"build/build-$preset.log" 2>&1 ||
+    supervised ninja -C "$folder" -j "$jobs" "$@" >"build/build-$preset.log" 2>&1 ||
       { grep -m1 -A40 '^FAILED' "build/build-$preset.log" >&2 || tail -n 40 "build/build-$preset.log" >&2
         die "the build of $folder failed (build/build-$preset.log)"; }
   fi

@@ -48,7 +48,7 @@ check_commit_messages() {
 check_pure() {
   build_preset pure
   say "the pure rooms' tests"
-  python3 tools/dev/run_rings.py --build build/pure unit simulation scenario >build/pure-tests.log 2>&1 ||
+  supervised python3 tools/dev/run_rings.py --build build/pure unit simulation scenario >build/pure-tests.log 2>&1 ||
     { cat build/pure-tests.log >&2; die "a test of the pure build failed (build/pure-tests.log)"; }
   note "$(tail -n 1 build/pure-tests.log)"
 }
@@ -57,6 +57,6 @@ check_macos() {
   if on_macos; then return 0; fi
   say "compile and link for arm64 macOS (zig $ziglang_version, mlx-metal $mlx_version)"
   macos_started=$(seconds_now)
-  python3 tools/macos/cross_build.py "$ziglang_version" "$mlx_version" pome
+  supervised python3 tools/macos/cross_build.py "$ziglang_version" "$mlx_version" pome
   note "in $(elapsed "$macos_started")"
 }

@@ -29,6 +29,18 @@ export PATH
 
 on_macos() { [ "$(uname -s)" = Darwin ]; }
 
+# One ./dev at a time in a folder: two builds of it at once would spoil each other. Needs python3, so it comes after the
+# packages. Descriptor 9 is inherited, and with it the lock.
+take_lock() {
+  [ -z "${POME_DEV_LOCKED:-}" ] || return 0
+  exec 9<>build/.lock
+  python3 tools/dev/run/lock.py 9 || die "build/.lock could not be locked"
+  POME_DEV_LOCKED=1
+}
+
+# supervised COMMAND…: what runs long ends with this script, also when that is killed.
+supervised() { python3 tools/dev/run/supervise.py "$@"; }
+
 cpu_count() { getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2; }
 
 # A compiler that holds MLX's headers or Beast takes up to 1.5 GiB; more jobs than memory carries would swap.

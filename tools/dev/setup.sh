@@ -17,6 +17,7 @@ ensure_setup() {
   mkdir -p build
   setup_stamp=build/.setup-$level-$(cat tools/dev/versions.sh tools/dev/setup.sh tools/dev/setup/*.sh | cksum | cut -d' ' -f1)
   if [ "${2:-}" = probe ] || [ ! -e "$setup_stamp" ]; then setup_packages "$level"; fi
+  take_lock
   setup_wheels
   [ "$level" = program ] || setup_test_venv
   [ "$level" != check ] || formatter >/dev/null || setup_formatter

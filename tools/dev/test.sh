@@ -15,7 +15,8 @@ dev_test() {
   test_weights "$rings"
   say "rings: $rings"
   prepared=$(($(seconds_now) - test_started))
-  POME_TEST_PYTHON=$(pwd)/.venv-tests/bin/python python3 tools/dev/run_rings.py --prepared "$prepared" $rings
+  supervised env POME_TEST_PYTHON="$(pwd)/.venv-tests/bin/python" \
+    python3 tools/dev/run_rings.py --prepared "$prepared" $rings
 }
 
 # Real weights, for the rings that check real numbers. Without a network those tests are skipped, and counted so.

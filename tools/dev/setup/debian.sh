@@ -39,7 +39,12 @@ rust_packages() {
       return 0
     fi
   done
-  if grep -q 'VERSION_ID="12"' /etc/os-release 2>/dev/null; then echo rustc-web cargo-web; else echo rustup; fi
+  # Where apt knows nothing yet, Debian 12 is known to have it; where it knows an older one, there is none.
+  if [ -z "$(candidate rustc)" ] && grep -q 'VERSION_ID="12"' /etc/os-release 2>/dev/null; then
+    echo rustc-web cargo-web
+  else
+    echo rustup
+  fi
 }
 
 # The run time of the sanitizers is only recommended by clang, and its name has the version.
@@ -58,6 +63,7 @@ packages_for() {
       python | venv) echo python3-venv ;;
       certificates) echo ca-certificates ;;
       git) echo git ;;
+      curl) echo curl ;;
       boost) boost_packages ;;
       fmt) echo libfmt-dev ;;
       spdlog) echo libspdlog-dev ;;
@@ -80,46 +86,73 @@ install_parts() {
   if [ "$(id -u)" != 0 ]; then
     if have sudo && sudo -n true 2>/dev/null; then sudo="sudo -n"; elif have sudo && [ -t 0 ]; then sudo=sudo; else sudo=none; fi
   fi
+  say "missing: $(echo $1)"
+  note "asking apt what it has"
   if [ "$sudo" = none ]; then
-    packages=$(packages_for $1 | sed 's/ *$//;s/\brustup\b//')
+    own_lists || note "its lists cannot be fetched, so the names below are those of Debian 12"
+  else
+    # An installation that was interrupted is finished first.
+    $sudo dpkg --configure -a >/dev/null 2>&1 || true
+    $sudo apt-get update -qq >/dev/null || die "apt-get update failed: check the network and /etc/apt, then run again"
+  fi
+  packages=$(packages_for $1)
+  install_rustup=
+  case " $packages " in
+    *" rustup "*)
+      install_rustup=yes
+      packages=$(echo "$packages" | sed 's/rustup//')
+      have curl || packages="$packages curl"
+      ;;
+  esac
+  packages=$(echo $packages)
+  announce "$packages"
+  [ -z "$packages" ] || install_packages "$packages"
+  [ -z "$install_rustup" ] || rustup_install
+}
+
+install_packages() {
+  if [ "$sudo" = none ]; then
     {
-      say "missing: $(echo $1)"
-      note "This needs an administrator, and you are neither root nor able to sudo without a terminal."
+      note "This needs an administrator: you are not root, and sudo is missing or wants a password and a terminal."
       note "Have this line run as root, then start the same command again:"
       echo
-      echo "apt-get update && apt-get install -y --no-install-recommends $packages"
+      echo "apt-get update && apt-get install -y --no-install-recommends $1"
       echo
     } >&2
     die "packages are missing; the line above installs them"
   fi
-  say "missing: $(echo $1)"
-  # An installation that was interrupted is finished first.
-  $sudo dpkg --configure -a >/dev/null 2>&1 || true
-  note "asking apt what it has"
-  $sudo apt-get update -qq >/dev/null || die "apt-get update failed: check the network and /etc/apt, then run again"
-  packages=$(packages_for $1)
-  case " $packages " in *" rustup "*) packages=$(echo "$packages" | sed 's/rustup//'); install_rustup=yes ;; *) install_rustup= ;; esac
-  announce "$packages"
-  if [ -n "$(echo $packages)" ]; then
-    note "apt-get install -y --no-install-recommends $packages"
-    $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
-      -o DPkg::Lock::Timeout=120 $packages >build/setup.log 2>&1 ||
-      { tail -n 20 build/setup.log >&2; die "apt-get could not install the packages; its last words are above (build/setup.log)"; }
-  fi
-  [ -z "$install_rustup" ] || rustup_install
+  note "apt-get install -y --no-install-recommends $1"
+  $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+    -o DPkg::Lock::Timeout=120 $1 >build/setup.log 2>&1 ||
+    { tail -n 20 build/setup.log >&2; die "apt-get could not install the packages; its last words are above (build/setup.log)"; }
+}
+
+# The system's lists may be empty or old, and only root may renew them: a copy of our own says what there is, so that the
+# line for the administrator names what this distribution has.
+own_lists() {
+  lists=$(pwd)/build/apt
+  mkdir -p "$lists/lists/partial" "$lists/cache/archives/partial"
+  cat >"$lists/apt.conf" <<CONF
+Dir::State::lists "$lists/lists";
+Dir::Cache "$lists/cache";
+Debug::NoLocking "true";
+CONF
+  APT_CONFIG=$lists/apt.conf
+  export APT_CONFIG
+  apt-get update -qq >/dev/null 2>&1
 }
 
 # What is about to be downloaded, and how long it takes, before anything is.
 announce() {
   mkdir -p build
   size=$(LC_ALL=C apt-get install --no-install-recommends --assume-no $1 2>/dev/null | sed -n 's/^Need to get \(.*\) of archives.*/\1/p')
-  say "to download: ${size:-nothing} of Debian packages, $(cold_download)"
+  if [ -z "$size" ] && [ -n "$(echo $1)" ]; then size="about 230 MB"; fi
+  say "to download: ${size:-nothing} of packages, $(cold_download)"
   note "expected: about $(cold_minutes) minutes on $(cpu_count) cores, the build included"
 }
 
 rustup_install() {
   note "no package has Rust >= $rust_min here: taking rustup (about 250 MB into ~/.cargo and ~/.rustup)"
-  have curl || $sudo apt-get install -y -qq --no-install-recommends curl >>build/setup.log 2>&1
   curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh -s -- -y -q --profile minimal >>build/setup.log 2>&1 ||
     die "rustup failed: see build/setup.log, or install Rust >= $rust_min yourself"
 }

@@ -18,7 +18,7 @@ missing_parts() {
   parts="compiler cmake ninja pkgconf python venv certificates boost fmt spdlog cli11 yaml openssl prometheus highway rust"
   # The presets configure the tests too.
   parts="$parts gtest"
-  [ "$1" = program ] || parts="$parts git"
+  [ "$1" = program ] || parts="$parts git curl"
   [ "$1" != check ] || parts="$parts clang ccache"
   for part in $parts; do
     "probe_$part" >/dev/null 2>&1 || echo "$part"
@@ -49,6 +49,7 @@ probe_python() {
 probe_venv() { have python3 && python3 -c 'import venv, ensurepip'; }
 probe_certificates() { on_macos || [ -e /etc/ssl/certs/ca-certificates.crt ] || [ -n "${SSL_CERT_FILE:-}" ]; }
 probe_git() { have git; }
+probe_curl() { have curl; }
 probe_boost() {
   number=$(macro BOOST_LIB_VERSION boost/version.hpp | tr _ .)
   [ -n "$number" ] && version_ge "$number" "$boost_min" && [ -n "$(library boost_json)" ]
