@@ -271,6 +271,12 @@ void PagedCache::commit(SequenceId id, std::span<const Token> tokens, int32_t co
     return settled;
   });
   shared.committed = committed;
+  if (committed == shared.grown && shared.in) {
+    if (shared.in != shared.out) {
+      let_go(*state_group_, *shared.in);
+    }
+    shared.in.reset();
+  }
   for (size_t g = 0; g < groups_.size(); ++g) {
     if (groups_[g].kind == GroupKind::window) {
       let_go_blocks(g, shared.tables[g], first_block(groups_[g], committed));
@@ -432,7 +438,7 @@ void PagedCache::grow_state(Sequence& grown, int32_t tokens) {
   const size_t group = *state_group_;
   const bool in_place = writes_in_place(grown);
   if (grown.in && grown.in != grown.out) {
-    let_go(group, *grown.in);  // only now: the row before reads it in a step that was built since
+    let_go(group, *grown.in);  // the row before reads it in a step that is in flight
   }
   grown.in = grown.out;
   if (!in_place) {
@@ -485,16 +491,24 @@ void PagedCache::give_to_node(NodeId node, size_t group, PageId page) {
   counted_.snapshots += group == state_group_ ? 1 : 0;
 }
 
-// Without pages at each node a path is only worth its deepest snapshot.
+// Where no group has a page at each node, a path ends at a node that holds something.
 int32_t PagedCache::blocks_to_publish(const Sequence& shared, int32_t committed) const {
-  int32_t positions = committed;
-  if (groups_.size() == 1 && state_group_) {
-    positions = 0;
-    for (const Snapshot& snapshot : shared.snapshots) {
-      positions = snapshot.position <= committed ? snapshot.position : positions;
+  const int32_t whole = committed / page_tokens_;
+  if (full_group_) {
+    return whole;
+  }
+  int32_t blocks = 0;
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    if (g != state_group_ && shared.tables[g].first_block < whole) {
+      blocks = whole;
     }
   }
-  return positions / page_tokens_;
+  for (const Snapshot& snapshot : shared.snapshots) {
+    if (snapshot.position <= committed) {
+      blocks = std::max(blocks, snapshot.position / page_tokens_);
+    }
+  }
+  return blocks;
 }
 
 void PagedCache::publish(Sequence& shared, std::span<const Token> tokens, int32_t committed) {

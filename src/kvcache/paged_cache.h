@@ -87,7 +87,7 @@ class PagedCache {
   // be seen), and for a state group prepares the slots of the row that ends at `tokens`. Evicts
   // what only the prefix tree holds. False, and nothing changed, when that is not enough.
   bool grow(SequenceId sequence, int32_t tokens);
-  // The slots of the row that the last grow() prepared.
+  // The slots of the row that the last grow() prepared, until it is committed.
   StateSlots state_slots(SequenceId sequence) const;
   // The largest row from `first` of at most `count` tokens: with a state group a row ends at the
   // next multiple of checkpoint_tokens, where a snapshot is kept.
@@ -140,7 +140,7 @@ class PagedCache {
     NodeRef published = {};         // the deepest node known to be the sequence's own prefix
     int32_t blocks_published = 0;
     // Of a state group; `in` is a reference of its own only when it is another slot than `out`.
-    std::optional<PageId> in = {};
+    std::optional<PageId> in = {};   // of the uncommitted row that was grown last
     std::optional<PageId> out = {};  // the state at `grown`
     std::vector<Snapshot> snapshots = {};
   };

@@ -83,6 +83,13 @@ void PagedCache::check_integrity() const {
       snapshots += g == state_group_ ? 1 : 0;
     }
   }
+  for (const NodeId node : tree_.all_nodes()) {
+    bool holds_something = !tree_.is_leaf(node);
+    for (size_t g = 0; g < groups_.size(); ++g) {
+      holds_something = holds_something || tree_.held(node, g).has_value();
+    }
+    CHECK(holds_something, "the end of a path holds nothing");
+  }
   CHECK(snapshots == counted_.snapshots, "the snapshots do not add up");
   for (const auto& [id, held] : sequences_) {
     check_sequence(held);
