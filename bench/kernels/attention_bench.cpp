@@ -3,7 +3,6 @@
 #include <numeric>
 
 #include "kernels/paged_attention/paged_attention.h"
-#include "kernels/sample/sample.h"
 #include "made_up.h"
 
 namespace pome::bench {
@@ -42,29 +41,6 @@ BENCHMARK(attention)
     ->Args({128, 128})
     ->Args({512, 512})
     ->Args({512, 4096})
-    ->MeasureProcessCPUTime()
-    ->Unit(benchmark::kMicrosecond);
-
-// One row of logits: greedy; temperature alone; top-p; top-k with top-p.
-void sample(benchmark::State& state) {
-  const auto vocabulary = static_cast<int>(state.range(0));
-  const auto kind = state.range(1);
-  mx::array logits = normal_array({1, vocabulary}, 3) * mx::array(3.0f);
-  const float temperature = kind == 0 ? 0.0f : 0.8f;
-  const float top_p = kind >= 2 ? 0.95f : 1.0f;
-  const int32_t top_k = kind == 3 ? 40 : -1;
-  const kernels::SampleRows rows{
-      mx::array({temperature}), mx::array({top_k}, mx::int32), mx::array({top_p}),
-      mx::array({0.0f}),        mx::zeros({1, 2}, mx::uint32), mx::array({7}, mx::int32)};
-  mx::eval(logits, rows.seed);
-  for (auto _ : state) {
-    mx::array token = kernels::sample(logits, rows);
-    token.eval();
-  }
-}
-BENCHMARK(sample)
-    ->ArgNames({"V", "kind"})
-    ->ArgsProduct({{49152, 262144}, {0, 1, 2, 3}})
     ->MeasureProcessCPUTime()
     ->Unit(benchmark::kMicrosecond);
 

@@ -1,13 +1,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <random>
 #include <set>
 
 #include "sampling/params_check.h"
 #include "sampling/sample_step.h"
+#include "sampling/score_step.h"
 #include "sampling/sequence_state.h"
 
 namespace pome::sampling {
@@ -19,7 +22,7 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 SequenceState state_of(Params params, std::vector<Token> prompt = {}, int32_t top_logprobs = -1,
                        std::vector<Token> end_tokens = {}) {
   const uint64_t seed = params.seed.value_or(1);
-  return SequenceState(std::move(params), seed, prompt, std::move(end_tokens), top_logprobs);
+  return SequenceState(std::move(params), seed, prompt, end_tokens, top_logprobs);
 }
 
 mx::array logits_of(const std::vector<std::vector<float>>& rows) {
@@ -39,11 +42,13 @@ std::vector<SampledToken> run(const mx::array& logits,
   return step.read();
 }
 
-std::vector<float> adjusted(const std::vector<float>& logits, const SequenceState& state) {
-  const std::vector<const SequenceState*> rows = {&state};
-  mx::array out = mx::contiguous(adjust_logits(logits_of({logits}), rows));
-  mx::eval(out);
-  return {out.data<float>(), out.data<float>() + out.size()};
+// The logits that the state draws from.
+std::vector<float> edited(std::vector<float> logits, const SequenceState& state) {
+  for (const kernels::LogitEdit& edit : state.edits(static_cast<int32_t>(logits.size()))) {
+    float& x = logits[static_cast<size_t>(edit.token)];
+    x = (x > 0.0f ? x / edit.repetition : x * edit.repetition) + edit.add;
+  }
+  return logits;
 }
 
 std::vector<float> random_logits(size_t count, uint32_t seed) {
@@ -116,7 +121,7 @@ TEST(Penalties, RepetitionCountsPromptAndOutputOnceEach) {
   SequenceState state = state_of({.repetition_penalty = 2.0f}, {0, 0, 1});
   state.accept(2);
   state.accept(2);
-  EXPECT_THAT(adjusted({4, -4, 6, 8}, state), ElementsAre(2, -8, 3, 8));
+  EXPECT_THAT(edited({4, -4, 6, 8}, state), ElementsAre(2, -8, 3, 8));
 }
 
 TEST(Penalties, FrequencyAndPresenceCountTheOutputOnly) {
@@ -124,31 +129,105 @@ TEST(Penalties, FrequencyAndPresenceCountTheOutputOnly) {
   state.accept(2);
   state.accept(2);
   state.accept(3);
-  EXPECT_THAT(adjusted({4, 4, 4, 4}, state), ElementsAre(4, 4, 2, 2.5f));
+  EXPECT_THAT(edited({4, 4, 4, 4}, state), ElementsAre(4, 4, 2, 2.5f));
 }
 
 TEST(Penalties, BiasIsAddedToTheLogit) {
   const SequenceState state = state_of({.logit_bias = {{1, -100.0f}, {3, 2.5f}}});
-  EXPECT_THAT(adjusted({4, 4, 4, 4}, state), ElementsAre(4, -96, 4, 6.5f));
+  EXPECT_THAT(edited({4, 4, 4, 4}, state), ElementsAre(4, -96, 4, 6.5f));
 }
 
 TEST(Penalties, EndTokensAreImpossibleUntilMinTokens) {
   SequenceState state = state_of({.min_tokens = 2}, {}, -1, {1, 3});
-  EXPECT_THAT(adjusted({4, 4, 4, 4}, state), ElementsAre(4, -kInfinity, 4, -kInfinity));
+  EXPECT_THAT(edited({4, 4, 4, 4}, state), ElementsAre(4, -kInfinity, 4, -kInfinity));
   state.accept(0);
-  EXPECT_THAT(adjusted({4, 4, 4, 4}, state), ElementsAre(4, -kInfinity, 4, -kInfinity));
+  EXPECT_THAT(edited({4, 4, 4, 4}, state), ElementsAre(4, -kInfinity, 4, -kInfinity));
   state.accept(0);
-  EXPECT_THAT(adjusted({4, 4, 4, 4}, state), ElementsAre(4, 4, 4, 4));
+  EXPECT_THAT(edited({4, 4, 4, 4}, state), ElementsAre(4, 4, 4, 4));
+}
+
+TEST(Penalties, EndTokensComeBackWithTheirPenaltiesAtMinTokens) {
+  SequenceState state = state_of(
+      {.repetition_penalty = 2.0f, .logit_bias = {{1, 1.0f}}, .min_tokens = 1}, {1}, -1, {1});
+  EXPECT_THAT(edited({4, 4}, state), ElementsAre(4, -kInfinity));
+  state.accept(0);
+  EXPECT_THAT(edited({4, 4}, state), ElementsAre(2, 3));
+}
+
+TEST(Penalties, NameOnlyTheTokensThatTheyChange) {
+  SequenceState plain = state_of({.temperature = 0.5f, .min_tokens = 1}, {0, 1}, -1, {3});
+  EXPECT_EQ(plain.edits(4).size(), 1U);
+  plain.accept(2);
+  EXPECT_TRUE(plain.edits(4).empty());
+  const SequenceState biased = state_of({.logit_bias = {{1, 0.0f}, {2, 1.0f}, {9, 1.0f}}});
+  EXPECT_EQ(biased.edits(4).size(), 1U) << "a bias of nothing, and a token that does not exist";
 }
 
 TEST(Penalties, TouchOnlyTheirOwnRow) {
-  const SequenceState plain = state_of({});
-  const SequenceState biased = state_of({.logit_bias = {{0, 1.0f}}});
-  const std::vector<const SequenceState*> rows = {&plain, &biased, &plain};
-  mx::array out = mx::contiguous(adjust_logits(logits_of({{1, 2}, {1, 2}, {1, 2}}), rows));
-  mx::eval(out);
-  EXPECT_THAT(std::vector<float>(out.data<float>(), out.data<float>() + 6),
-              ElementsAre(1, 2, 2, 2, 1, 2));
+  const SequenceState plain = state_of({.temperature = 0.0f});
+  const SequenceState biased = state_of({.temperature = 0.0f, .logit_bias = {{0, 2.0f}}});
+  const auto sampled = run(logits_of({{1, 2}, {1, 2}, {1, 2}}), {&plain, &biased, &plain});
+  EXPECT_EQ(sampled[0].token, 1);
+  EXPECT_EQ(sampled[1].token, 0);
+  EXPECT_EQ(sampled[2].token, 1);
+}
+
+// What the fields say, read from the whole history each time.
+std::vector<float> edited_by_history(std::vector<float> logits, const Params& params,
+                                     const std::vector<Token>& prompt,
+                                     const std::vector<Token>& output,
+                                     const std::vector<Token>& end_tokens) {
+  for (size_t t = 0; t < logits.size(); ++t) {
+    const auto token = static_cast<Token>(t);
+    const auto count = std::count(output.begin(), output.end(), token);
+    const bool seen = count > 0 || std::count(prompt.begin(), prompt.end(), token) > 0;
+    float& x = logits[t];
+    if (seen && params.repetition_penalty != 1.0f) {
+      x = x > 0.0f ? x / params.repetition_penalty : x * params.repetition_penalty;
+    }
+    float add = 0.0f;
+    if (count > 0) {
+      add = -params.presence_penalty - params.frequency_penalty * static_cast<float>(count);
+    }
+    const auto bias = params.logit_bias.find(token);
+    x += add + (bias == params.logit_bias.end() ? 0.0f : bias->second);
+    if (static_cast<int32_t>(output.size()) < params.min_tokens &&
+        std::count(end_tokens.begin(), end_tokens.end(), token) > 0) {
+      x = -kInfinity;
+    }
+  }
+  return logits;
+}
+
+TEST(Penalties, AreThoseOfTheHistoryBitForBitAfterEveryToken) {
+  const std::vector<Params> kinds{
+      {.frequency_penalty = 0.7f},
+      {.presence_penalty = -1.3f},
+      {.repetition_penalty = 1.17f},
+      {.frequency_penalty = -0.3f, .presence_penalty = 0.9f, .repetition_penalty = 0.8f},
+      {.logit_bias = {{3, -100.0f}, {7, 0.33f}, {49, 5.0f}}, .min_tokens = 9},
+      {.frequency_penalty = 0.1f,
+       .presence_penalty = 0.2f,
+       .repetition_penalty = 1.3f,
+       .logit_bias = {{3, 1.1f}, {4, -2.0f}},
+       .min_tokens = 20}};
+  std::mt19937 random(4);
+  for (const Params& params : kinds) {
+    std::vector<Token> prompt;
+    for (int i = 0; i < 30; ++i) {
+      prompt.push_back(static_cast<Token>(random() % 50));
+    }
+    const std::vector<Token> end_tokens = {2, 3, 2};
+    SequenceState state = state_of(params, prompt, -1, end_tokens);
+    std::vector<Token> output;
+    for (int step = 0; step < 40; ++step) {
+      const std::vector<float> logits = random_logits(50, static_cast<uint32_t>(step));
+      EXPECT_EQ(edited(logits, state),
+                edited_by_history(logits, params, prompt, output, end_tokens));
+      output.push_back(static_cast<Token>(random() % 50));
+      state.accept(output.back());
+    }
+  }
 }
 
 // ---- drawing ----------------------------------------------------------------------------------
@@ -279,6 +358,202 @@ TEST(Logprobs, GoToTheRowsThatAskedAndInTheNumberTheyAskedFor) {
   EXPECT_EQ(sampled[3].top.size(), 3U) << "more than the vocabulary has";
   EXPECT_EQ(sampled[1].top[0].token, 2);
   EXPECT_FLOAT_EQ(sampled[2].logprob, sampled[1].top[0].logprob);
+}
+
+TEST(Logprobs, OfRequestedTokensComeInTheirOrder) {
+  Params params{.temperature = 0.0f};
+  const std::vector<Token> none;
+  const SequenceState asking(params, 1, none, none, {.top = 1, .requested = {2, 0, 2}});
+  const SequenceState other(params, 1, none, none, {.top = 0, .requested = {1}});
+  const auto sampled = run(logits_of({{0, 1, 2}, {0, 1, 2}}), {&asking, &other});
+  ASSERT_EQ(sampled[0].requested.size(), 3U);
+  EXPECT_EQ(sampled[0].requested[0].token, 2);
+  EXPECT_EQ(sampled[0].requested[0].logprob, sampled[0].logprob);
+  EXPECT_EQ(sampled[0].requested[2].logprob, sampled[0].logprob);
+  EXPECT_FLOAT_EQ(sampled[0].requested[1].logprob, sampled[0].logprob - 2.0f);
+  ASSERT_EQ(sampled[1].requested.size(), 1U);
+  EXPECT_FLOAT_EQ(sampled[1].requested[0].logprob, sampled[0].logprob - 1.0f);
+}
+
+// ---- rows of a step ---------------------------------------------------------------------------
+
+TEST(SampleStep, StatesDrawFromTheRowsThatTheyAreGiven) {
+  const SequenceState greedy = state_of({.temperature = 0.0f}, {}, 0);
+  const std::vector<const SequenceState*> states = {&greedy, &greedy};
+  const std::vector<int32_t> places = {3, 1};
+  const SampleStep step(logits_of({{9, 0, 0}, {0, 9, 0}, {9, 0, 0}, {0, 0, 5}}), states, places);
+  mx::eval(step.arrays());
+  const auto sampled = step.read();
+  ASSERT_EQ(sampled.size(), 2U);
+  EXPECT_EQ(sampled[0].token, 2);
+  EXPECT_EQ(sampled[1].token, 1);
+  EXPECT_LT(sampled[0].logprob, sampled[1].logprob);
+}
+
+TEST(SampleStep, ANaNBreaksItsRowAndNoOther) {
+  const SequenceState plain = state_of({.temperature = 0.0f});
+  const SequenceState asking = state_of({.temperature = 0.0f}, {}, 2);
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const auto sampled = run(logits_of({{1, nan, 0}, {1, 2, 0}, {nan, nan, nan}, {1, 2, 0}}),
+                           {&plain, &plain, &asking, &asking});
+  EXPECT_TRUE(sampled[0].broken);
+  EXPECT_FALSE(sampled[1].broken);
+  EXPECT_TRUE(sampled[2].broken);
+  EXPECT_FALSE(sampled[3].broken);
+  EXPECT_EQ(sampled[1].token, 1);
+  EXPECT_EQ(sampled[3].top.at(0).token, 1);
+}
+
+// Whole generations of sequences of every kind, each with its own history. In each step they are
+// shuffled and dealt into crowds of a size; what each said comes back.
+class Generations {
+ public:
+  static constexpr size_t kSequences = 18;
+  static constexpr int kSteps = 12;
+
+  static std::vector<std::vector<SampledToken>> play(size_t crowd, uint32_t seed) {
+    Generations all;
+    std::mt19937 random(seed);
+    std::vector<size_t> order(kSequences);
+    std::iota(order.begin(), order.end(), size_t{0});
+    for (int step = 0; step < kSteps; ++step) {
+      std::shuffle(order.begin(), order.end(), random);
+      for (size_t first = 0; first < kSequences; first += crowd) {
+        const auto begin = order.begin() + static_cast<int64_t>(first);
+        const auto end = order.begin() + static_cast<int64_t>(std::min(first + crowd, kSequences));
+        all.step({begin, end}, step);
+      }
+    }
+    return all.said_;
+  }
+
+ private:
+  Generations() {
+    const std::vector<Params> kinds{
+        {.temperature = 0.0f},
+        {},
+        {.temperature = 0.7f, .top_k = 30, .repetition_penalty = 1.2f},
+        {.top_p = 0.9f, .frequency_penalty = 0.5f, .presence_penalty = 0.5f},
+        {.temperature = 0.0f, .frequency_penalty = 2.0f, .min_tokens = 5},
+        {.min_p = 0.1f, .logit_bias = {{17, 8.0f}, {8999, 8.0f}}}};
+    for (size_t s = 0; s < kSequences; ++s) {
+      Params params = kinds[s % kinds.size()];
+      params.seed = s * 7;
+      states_.push_back(state_of(params, {1, 2, 17}, s % 2 == 0 ? 3 : -1, {5, 6}));
+    }
+  }
+
+  void step(const std::vector<size_t>& crowd, int step) {
+    std::vector<std::vector<float>> logits;
+    std::vector<const SequenceState*> rows;
+    for (const size_t s : crowd) {
+      logits.push_back(random_logits(9000, static_cast<uint32_t>(s) * 1000 + step));
+      rows.push_back(&states_[s]);
+    }
+    const auto sampled = run(logits_of(logits), rows);
+    for (size_t i = 0; i < crowd.size(); ++i) {
+      states_[crowd[i]].accept(sampled[i].token);
+      said_[crowd[i]].push_back(sampled[i]);
+    }
+  }
+
+  std::vector<SequenceState> states_;
+  std::vector<std::vector<SampledToken>> said_ = std::vector<std::vector<SampledToken>>(kSequences);
+};
+
+void expect_same(const SampledToken& a, const SampledToken& b) {
+  EXPECT_EQ(a.token, b.token);
+  EXPECT_EQ(a.logprob, b.logprob);
+  ASSERT_EQ(a.top.size(), b.top.size());
+  for (size_t i = 0; i < a.top.size(); ++i) {
+    EXPECT_EQ(a.top[i].token, b.top[i].token);
+    EXPECT_EQ(a.top[i].logprob, b.top[i].logprob);
+  }
+}
+
+TEST(SampleStep, ASequenceSaysTheSameInEveryCrowdBitForBit) {
+  const auto alone = Generations::play(1, 0);
+  for (const size_t crowd : {size_t{2}, size_t{5}, size_t{8}, Generations::kSequences}) {
+    const auto together = Generations::play(crowd, static_cast<uint32_t>(crowd));
+    for (size_t s = 0; s < Generations::kSequences; ++s) {
+      ASSERT_EQ(alone[s].size(), size_t{Generations::kSteps});
+      for (size_t t = 0; t < alone[s].size(); ++t) {
+        SCOPED_TRACE(testing::Message() << "crowd " << crowd << ", sequence " << s << ", " << t);
+        expect_same(alone[s][t], together[s][t]);
+      }
+    }
+  }
+}
+
+// ---- scores -----------------------------------------------------------------------------------
+
+TEST(ScoreStep, GivesTheTokenAfterEachPositionItsLogSoftmax) {
+  const std::vector<std::vector<float>> rows = {random_logits(500, 1), random_logits(500, 2),
+                                                random_logits(500, 3), random_logits(500, 4)};
+  const std::vector<Token> first = {7, 499};
+  const std::vector<Token> second = {0};
+  const std::vector<Token> requested = {3, 4};
+  const std::vector<ScoreSpan> spans = {
+      {.place = 2, .next = first, .top = 4, .requested = requested}, {.place = 0, .next = second}};
+  const ScoreStep step(logits_of(rows), spans);
+  mx::eval(step.arrays());
+  const auto scores = step.read();
+  const auto expected = [&](size_t row, Token token) {
+    double sum = 0.0;
+    for (const float x : rows[row]) {
+      sum += std::exp(double{x});
+    }
+    return double{rows[row][static_cast<size_t>(token)]} - std::log(sum);
+  };
+  ASSERT_EQ(scores.size(), 2U);
+  ASSERT_EQ(scores[0].size(), 2U);
+  ASSERT_EQ(scores[1].size(), 1U);
+  for (size_t i = 0; i < 2; ++i) {
+    const SampledToken& score = scores[0][i];
+    EXPECT_EQ(score.token, first[i]);
+    EXPECT_NEAR(score.logprob, expected(2 + i, first[i]), 1e-5);
+    ASSERT_EQ(score.top.size(), 4U);
+    EXPECT_NEAR(score.top[3].logprob, expected(2 + i, score.top[3].token), 1e-5);
+    ASSERT_EQ(score.requested.size(), 2U);
+    EXPECT_NEAR(score.requested[1].logprob, expected(2 + i, 4), 1e-5);
+  }
+  EXPECT_NEAR(scores[1][0].logprob, expected(0, 0), 1e-5);
+  EXPECT_TRUE(scores[1][0].top.empty());
+}
+
+TEST(ScoreStep, HasTheBitsOfASampledTokensLogprobs) {
+  const std::vector<std::vector<float>> rows = {random_logits(20000, 5), random_logits(20000, 6)};
+  const SequenceState greedy = state_of({.temperature = 0.0f}, {}, 5);
+  const auto sampled = run(logits_of(rows), {&greedy, &greedy});
+  const std::vector<Token> next = {sampled[0].token, sampled[1].token};
+  const std::vector<ScoreSpan> spans = {{.place = 0, .next = next, .top = 5}};
+  const ScoreStep step(logits_of(rows), spans);
+  mx::eval(step.arrays());
+  const auto scores = step.read();
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(scores[0][i].logprob, sampled[i].logprob);
+    EXPECT_EQ(scores[0][i].top[0].logprob, sampled[i].logprob) << "the best is the chosen";
+    EXPECT_EQ(scores[0][i].top[4].logprob, sampled[i].top[4].logprob);
+  }
+}
+
+TEST(ScoreStep, MarksABrokenPositionAndNoOther) {
+  const std::vector<Token> next = {0, 0};
+  const std::vector<ScoreSpan> spans = {{.place = 0, .next = next, .top = 1}};
+  const ScoreStep step(logits_of({{1, std::numeric_limits<float>::quiet_NaN()}, {1, 2}}), spans);
+  mx::eval(step.arrays());
+  const auto scores = step.read();
+  EXPECT_TRUE(scores[0][0].broken);
+  EXPECT_FALSE(scores[0][1].broken);
+}
+
+TEST(ScoreStep, BoundsTheLogitsOfAStep) {
+  for (const int32_t vocabulary : {1, 49152, 151936, 262144, 20'000'000}) {
+    const int64_t bytes = int64_t{4} * vocabulary * score_tokens_max(vocabulary);
+    EXPECT_GE(score_tokens_max(vocabulary), 1);
+    EXPECT_TRUE(bytes <= kScoreLogitBytesMax || score_tokens_max(vocabulary) == 1) << vocabulary;
+  }
+  EXPECT_EQ(score_tokens_max(262144), 64);
 }
 
 }  // namespace

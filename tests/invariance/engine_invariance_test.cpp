@@ -284,7 +284,8 @@ TEST_P(EngineInvariance, SeededDrawsAreTheSameTwiceAndOthersDiffer) {
 TEST_P(EngineInvariance, RunsEveryKernelVariantOrNone) {
   const std::string model = GetParam().model;
   std::vector<std::string> variants = {"paged_attention/whole_rows", "rope/rope_append",
-                                       "sample/sample", "sample/logprobs_top_k"};
+                                       "sample/sample_by_row",       "sample/sample_by_block",
+                                       "sample/logprobs_by_row",     "sample/logprobs_by_block"};
   if (model_path(model).extension() != ".gguf") {
     variants.push_back("paged_attention/split_rows");
   }

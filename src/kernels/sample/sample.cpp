@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 #include <stdexcept>
+#include <utility>
 
 #include "kernels/backend.h"
 #include "kernels/cpu_primitive.h"
@@ -18,57 +20,93 @@ uint32_t mix(uint32_t h) {
   return h ^ (h >> 16);
 }
 
+// Rows are shared with the queued work, which may outlive the primitive.
 class Sample : public CpuPrimitive {
  public:
+  explicit Sample(std::vector<SampleRow> rows)
+      : rows_(std::make_shared<const std::vector<SampleRow>>(std::move(rows))) {}
   const char* name() const override { return "Sample"; }
 
-  // Inputs: logits, then SampleRows' members in order.
   void eval_cpu(const std::vector<mx::array>& in, std::vector<mx::array>& out) override {
     SampleWork work;
     work.logits = rows<float>(in[0]);
-    work.temperature = rows<float>(in[1]);
-    work.top_k = rows<int32_t>(in[2]);
-    work.top_p = rows<float>(in[3]);
-    work.min_p = rows<float>(in[4]);
-    work.seed = rows<uint32_t>(in[5]);
-    work.output_index = rows<int32_t>(in[6]);
-    work.rows = in[0].shape(0);
     work.vocabulary = in[0].shape(1);
     work.tokens = allocate<int32_t>(out[0]);
-    dispatch([work] { run_sample(work); });
-  }
-};
-
-class RowLogsumexp : public CpuPrimitive {
- public:
-  const char* name() const override { return "RowLogsumexp"; }
-
-  void eval_cpu(const std::vector<mx::array>& in, std::vector<mx::array>& out) override {
-    const auto* logits = rows<float>(in[0]);
-    auto* to = allocate<float>(out[0]);
-    dispatch([=, count = in[0].shape(0), vocabulary = in[0].shape(1)] {
-      run_row_logsumexp(logits, count, vocabulary, to);
+    work.broken = allocate<int32_t>(out[1]);
+    dispatch([work, rows = rows_]() mutable {
+      work.rows = *rows;
+      run_sample(work);
     });
   }
+
+ private:
+  std::shared_ptr<const std::vector<SampleRow>> rows_;
 };
 
-class TopLogprobsOp : public CpuPrimitive {
+class LogprobsOp : public CpuPrimitive {
  public:
-  const char* name() const override { return "TopLogprobs"; }
+  explicit LogprobsOp(LogprobRows rows)
+      : rows_(std::make_shared<const LogprobRows>(std::move(rows))) {}
+  const char* name() const override { return "Logprobs"; }
 
   void eval_cpu(const std::vector<mx::array>& in, std::vector<mx::array>& out) override {
-    const auto* logits = rows<float>(in[0]);
-    auto* values = allocate<float>(out[0]);
-    auto* ids = allocate<int32_t>(out[1]);
-    dispatch([=, count = in[0].shape(0), vocabulary = in[0].shape(1), k = out[0].shape(1)] {
-      run_top_logprobs(logits, count, vocabulary, k, values, ids);
+    LogprobWork work;
+    work.logits = rows<float>(in[0]);
+    work.vocabulary = in[0].shape(1);
+    work.tokens = rows<int32_t>(in[1]);
+    work.values = allocate<float>(out[0]);
+    work.ids = allocate<int32_t>(out[1]);
+    dispatch([work, rows = rows_]() mutable {
+      work.rows = rows.get();
+      run_logprobs(work);
     });
   }
+
+ private:
+  std::shared_ptr<const LogprobRows> rows_;
 };
 
 void check_logits(const mx::array& logits) {
   if (logits.ndim() != 2 || logits.shape(1) < 1) {
-    throw std::invalid_argument("[sample] expected logits [O, V] with V of at least 1");
+    throw std::invalid_argument("[sample] expected logits [L, V] with V of at least 1");
+  }
+}
+
+void check_place(int32_t place, const mx::array& logits) {
+  if (place < 0 || place >= logits.shape(0)) {
+    throw std::invalid_argument(
+        fmt::format("[sample] expected a row of logits below {}, got {}", logits.shape(0), place));
+  }
+}
+
+void check_edits(const std::vector<LogitEdit>& edits, int32_t vocabulary) {
+  int32_t before = -1;
+  for (const LogitEdit& edit : edits) {
+    if (edit.token <= before || edit.token >= vocabulary) {
+      throw std::invalid_argument(
+          fmt::format("[sample] expected edits of ascending token ids below {}, got {} after {}",
+                      vocabulary, edit.token, before));
+    }
+    before = edit.token;
+  }
+}
+
+void check_rows(const LogprobRows& rows, const mx::array& logits, const mx::array& tokens) {
+  for (const LogprobRow& row : rows.rows) {
+    check_place(row.place, logits);
+    const auto requested = static_cast<int32_t>(rows.requested.size());
+    if (row.token < 0 || static_cast<size_t>(row.token) >= tokens.size() || row.top < 0 ||
+        row.top > logits.shape(1) || row.requested_begin < 0 ||
+        row.requested_begin > row.requested_end || row.requested_end > requested) {
+      throw std::invalid_argument(
+          "[logprobs] expected a token, at most V best tokens and a part of the requested ones");
+    }
+  }
+  for (const int32_t token : rows.requested) {
+    if (token < 0 || token >= logits.shape(1)) {
+      throw std::invalid_argument(
+          fmt::format("[logprobs] expected token ids below {}, got {}", logits.shape(1), token));
+    }
   }
 }
 
@@ -83,50 +121,45 @@ uint32_t noise_bits(uint64_t seed, int32_t output_index, int32_t token) {
   return mix(mix((static_cast<uint32_t>(token) * 0x9E3779B1u) ^ a) + b);
 }
 
-mx::array sample(const mx::array& logits, const SampleRows& rows) {
+Sampled sample(const mx::array& logits, std::vector<SampleRow> rows) {
   check_logits(logits);
-  const auto count = static_cast<size_t>(logits.shape(0));
-  if (rows.temperature.size() != count || rows.top_k.size() != count ||
-      rows.top_p.size() != count || rows.min_p.size() != count || rows.seed.size() != 2 * count ||
-      rows.output_index.size() != count) {
-    throw std::invalid_argument(
-        fmt::format("[sample] expected parameters for {} rows and two seed words each", count));
+  if (rows.empty()) {
+    throw std::invalid_argument("[sample] expected at least one row");
   }
-  if (!own_cpu_kernels() || logits.dtype() != mx::float32) {
-    return reference::sample(mx::astype(logits, mx::float32), rows);
+  for (const SampleRow& row : rows) {
+    check_place(row.place, logits);
+    check_edits(row.edits, logits.shape(1));
   }
-  return mx::array(
-      {logits.shape(0)}, mx::int32, std::make_shared<Sample>(),
-      {logits, rows.temperature, rows.top_k, rows.top_p, rows.min_p, rows.seed, rows.output_index});
-}
-
-mx::array row_logsumexp(const mx::array& logits) {
-  check_logits(logits);
-  if (!own_cpu_kernels() || logits.dtype() != mx::float32) {
-    return reference::row_logsumexp(mx::astype(logits, mx::float32));
+  const mx::array wide = mx::astype(logits, mx::float32);
+  if (!own_cpu_kernels()) {
+    return reference::sample(wide, rows);
   }
-  return mx::array({logits.shape(0)}, mx::float32, std::make_shared<RowLogsumexp>(), {logits});
-}
-
-TopLogprobs logprobs_top_k(const mx::array& logits, int32_t k) {
-  check_logits(logits);
-  if (k < 1 || k > logits.shape(1)) {
-    throw std::invalid_argument(
-        fmt::format("[logprobs_top_k] expected k from 1 to {}, got {}", logits.shape(1), k));
-  }
-  if (!own_cpu_kernels() || logits.dtype() != mx::float32) {
-    return reference::logprobs_top_k(mx::astype(logits, mx::float32), k);
-  }
-  const mx::Shape shape{logits.shape(0), k};
-  const auto outputs = mx::array::make_arrays({shape, shape}, {mx::float32, mx::int32},
-                                              std::make_shared<TopLogprobsOp>(), {logits});
+  const mx::Shape shape{static_cast<int>(rows.size())};
+  const auto outputs = mx::array::make_arrays({shape, shape}, {mx::int32, mx::int32},
+                                              std::make_shared<Sample>(std::move(rows)), {wide});
   return {outputs[0], outputs[1]};
 }
 
-mx::array logprobs_at(const mx::array& logits, const mx::array& tokens) {
+Logprobs logprobs(const mx::array& logits, const mx::array& tokens, LogprobRows rows) {
   check_logits(logits);
-  return mx::squeeze(mx::take_along_axis(logits, mx::expand_dims(tokens, 1), 1), 1) -
-         row_logsumexp(logits);
+  if (rows.rows.empty()) {
+    throw std::invalid_argument("[logprobs] expected at least one row");
+  }
+  check_rows(rows, logits, tokens);
+  const mx::array wide = mx::astype(logits, mx::float32);
+  if (!own_cpu_kernels()) {
+    return reference::logprobs(wide, tokens, rows);
+  }
+  int32_t top = 0;
+  auto values = static_cast<int32_t>(rows.rows.size());
+  for (const LogprobRow& row : rows.rows) {
+    top += row.top;
+    values += row.top + row.requested_end - row.requested_begin;
+  }
+  const auto outputs = mx::array::make_arrays(
+      {mx::Shape{values}, mx::Shape{std::max(top, 1)}}, {mx::float32, mx::int32},
+      std::make_shared<LogprobsOp>(std::move(rows)), {wide, tokens});
+  return {outputs[0], outputs[1]};
 }
 
 }  // namespace pome::kernels

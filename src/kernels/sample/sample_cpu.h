@@ -1,29 +1,35 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
+
+#include "kernels/sample/sample_rows.h"
 
 namespace pome::kernels {
 
 struct SampleWork {
-  const float* logits = nullptr;  // [rows, vocabulary]
-  int64_t rows = 0;
+  const float* logits = nullptr;  // [L, vocabulary]
   int64_t vocabulary = 0;
-  const float* temperature = nullptr;  // [rows], and so on as in SampleRows
-  const int32_t* top_k = nullptr;
-  const float* top_p = nullptr;
-  const float* min_p = nullptr;
-  const uint32_t* seed = nullptr;  // [rows, 2]
-  const int32_t* output_index = nullptr;
+  std::span<const SampleRow> rows = {};
   int32_t* tokens = nullptr;  // [rows]
+  int32_t* broken = nullptr;  // [rows]
 };
 
 // On the calling thread and the pool.
 void run_sample(const SampleWork& work);
 
-void run_row_logsumexp(const float* logits, int64_t rows, int64_t vocabulary, float* out);
+struct LogprobWork {
+  const float* logits = nullptr;  // [L, vocabulary]
+  int64_t vocabulary = 0;
+  const LogprobRows* rows = nullptr;
+  const int32_t* tokens = nullptr;
+  float* values = nullptr;  // as Logprobs in sample.h
+  int32_t* ids = nullptr;
+};
 
-// values and ids [rows, k].
-void run_top_logprobs(const float* logits, int64_t rows, int64_t vocabulary, int64_t k,
-                      float* values, int32_t* ids);
+void run_logprobs(const LogprobWork& work);
+
+// From so many rows on, each row is one unit of work for the pool; below, each block of a row.
+inline constexpr int64_t kRowsAsUnits = 8;
 
 }  // namespace pome::kernels

@@ -5,6 +5,7 @@
 #include <limits>
 #include <map>
 #include <numeric>
+#include <random>
 #include <set>
 
 #include "kernels/backend.h"
@@ -15,48 +16,37 @@ namespace pome::kernels {
 namespace {
 
 using testing::array_of;
-using testing::int_array;
 using testing::normal_array;
 using testing::normal_floats;
-using testing::relative_error;
-using testing::same_bits;
 using testing::values_of;
 
-struct Draw {
-  float temperature = 1.0f;
-  int32_t top_k = -1;
-  float top_p = 1.0f;
-  float min_p = 0.0f;
-  uint64_t seed = 1;
-  int32_t index = 0;
+using Draw = SampleRow;
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+struct Drawn {
+  std::vector<int32_t> tokens;
+  std::vector<int32_t> broken;
 };
 
-SampleRows rows_of(const std::vector<Draw>& draws) {
-  std::vector<float> temperature, top_p, min_p;
-  std::vector<int32_t> top_k, index;
-  std::vector<uint32_t> seed;
-  for (const Draw& d : draws) {
-    temperature.push_back(d.temperature);
-    top_k.push_back(d.top_k);
-    top_p.push_back(d.top_p);
-    min_p.push_back(d.min_p);
-    seed.push_back(static_cast<uint32_t>(d.seed));
-    seed.push_back(static_cast<uint32_t>(d.seed >> 32));
-    index.push_back(d.index);
+// Row r of the logits for draw r.
+std::vector<Draw> in_order(std::vector<Draw> draws) {
+  for (size_t r = 0; r < draws.size(); ++r) {
+    draws[r].place = static_cast<int32_t>(r);
   }
-  const auto count = static_cast<int>(draws.size());
-  return {array_of(temperature, {count}),
-          int_array(top_k, {count}),
-          array_of(top_p, {count}),
-          array_of(min_p, {count}),
-          mx::array(seed.begin(), {count, 2}, mx::uint32),
-          int_array(index, {count})};
+  return draws;
+}
+
+Drawn run(const mx::array& logits, const std::vector<Draw>& draws) {
+  const Sampled sampled = sample(logits, draws);
+  mx::eval(sampled.tokens, sampled.broken);
+  return {values_of<int32_t>(sampled.tokens), values_of<int32_t>(sampled.broken)};
 }
 
 std::vector<int32_t> tokens_of(const std::vector<float>& logits, const std::vector<Draw>& draws) {
   const auto count = static_cast<int>(draws.size());
   const auto vocabulary = static_cast<int>(logits.size()) / count;
-  return values_of<int32_t>(sample(array_of(logits, {count, vocabulary}), rows_of(draws)));
+  return run(array_of(logits, {count, vocabulary}), in_order(draws)).tokens;
 }
 
 // One row of logits drawn from `times` times.
@@ -65,7 +55,7 @@ std::vector<int32_t> many(const std::vector<float>& row, Draw draw, int times) {
   std::vector<Draw> draws;
   for (int i = 0; i < times; ++i) {
     logits.insert(logits.end(), row.begin(), row.end());
-    draw.index = i;
+    draw.output_index = i;
     draws.push_back(draw);
   }
   return tokens_of(logits, draws);
@@ -108,18 +98,44 @@ TEST(Sample, TakesTheLargestLogitAndTheLowestIdAmongEqualsWhenGreedy) {
   });
 }
 
-TEST(Sample, NeverDrawsNotANumberOrMinusInfinity) {
-  std::vector<float> row(40, std::nanf(""));
-  row[3] = -std::numeric_limits<float>::infinity();
+TEST(Sample, NeverDrawsMinusInfinity) {
+  std::vector<float> row(40, -kInfinity);
   row[17] = -2.0f;
   row[33] = -2.5f;
-  for (const float temperature : {0.0f, 1.0f}) {
-    for (const int32_t token : many(row, {.temperature = temperature}, 50)) {
-      EXPECT_TRUE(token == 17 || token == 33);
+  for (const Draw& draw : {Draw{.temperature = 0.0f}, Draw{}, Draw{.top_k = 5},
+                           Draw{.top_p = 0.99f}, Draw{.min_p = 0.01f}}) {
+    for (const int32_t token : many(row, draw, 50)) {
+      EXPECT_TRUE(token == 17 || token == 33) << token;
     }
   }
-  EXPECT_EQ(many(std::vector<float>(20, row[3]), {}, 1)[0], 0);
-  EXPECT_EQ(many(std::vector<float>(20, row[0]), {}, 1)[0], 0);
+}
+
+TEST(Sample, MarksARowWithoutAFiniteLargestAndLeavesItsNeighboursAlone) {
+  constexpr int kVocabulary = 9001;
+  const std::vector<Draw> draws = in_order({{.temperature = 0.0f},
+                                            {},
+                                            {.top_k = 40},
+                                            {.top_p = 0.9f},
+                                            {.temperature = 0.5f, .min_p = 0.05f}});
+  const std::vector<float> good = normal_floats(5 * kVocabulary, 12);
+  const Drawn expected = run(array_of(good, {5, kVocabulary}), draws);
+  EXPECT_EQ(expected.broken, std::vector<int32_t>(5, 0));
+  testing::for_each_target([&](const std::string& target) {
+    for (const float fault : {std::nanf(""), kInfinity}) {
+      for (const int place : {0, 4000, 8191, 8192, 9000}) {
+        for (int bad = 0; bad < 5; ++bad) {
+          std::vector<float> logits = good;
+          logits[static_cast<size_t>(bad * kVocabulary + place)] = fault;
+          const Drawn drawn = run(array_of(logits, {5, kVocabulary}), draws);
+          for (int r = 0; r < 5; ++r) {
+            EXPECT_EQ(drawn.broken[r], r == bad ? 1 : 0) << target << place;
+            EXPECT_EQ(drawn.tokens[r], r == bad ? 0 : expected.tokens[r]) << target << place;
+          }
+        }
+      }
+    }
+  });
+  EXPECT_EQ(run(array_of(std::vector<float>(20, -kInfinity), {1, 20}), {{}}).broken[0], 1);
 }
 
 TEST(Sample, KeepsExactlyTheTokensThatTheFiltersLeave) {
@@ -176,29 +192,6 @@ TEST(Sample, DrawsWithTheProbabilitiesOfTheSoftmax) {
   EXPECT_LT(chi_squared, 18.5);  // four degrees of freedom, p = 0.001
 }
 
-TEST(Sample, GivesARowTheSameTokenAloneInACrowdAndForEveryNumberOfThreads) {
-  constexpr int kVocabulary = 3001;
-  constexpr int kRows = 40;
-  const std::vector<float> logits = normal_floats(kRows * kVocabulary, 5, 2.0f);
-  std::vector<Draw> draws;
-  for (int r = 0; r < kRows; ++r) {
-    draws.push_back({.temperature = 0.5f + 0.05f * static_cast<float>(r % 11),
-                     .top_k = r % 3 == 0 ? 40 : -1,
-                     .top_p = r % 4 == 0 ? 0.9f : 1.0f,
-                     .min_p = r % 5 == 0 ? 0.01f : 0.0f,
-                     .seed = 0x123456789abcdefULL * static_cast<uint64_t>(r + 1),
-                     .index = r * 7});
-  }
-  const std::vector<int32_t> together = tokens_of(logits, draws);
-  for (int r = 0; r < kRows; ++r) {
-    const std::vector<float> row(logits.begin() + r * kVocabulary,
-                                 logits.begin() + (r + 1) * kVocabulary);
-    EXPECT_EQ(tokens_of(row, {draws[r]})[0], together[r]) << r;
-  }
-  testing::for_each_thread_count(
-      [&](int threads) { EXPECT_EQ(tokens_of(logits, draws), together) << threads; });
-}
-
 TEST(Sample, DrawsTheTokenOfTheDocumentedHash) {
   const std::vector<float> row = normal_floats(1000, 6);
   for (int index = 0; index < 20; ++index) {
@@ -214,83 +207,177 @@ TEST(Sample, DrawsTheTokenOfTheDocumentedHash) {
         best = id;
       }
     }
-    EXPECT_EQ(tokens_of(row, {{.temperature = 0.7f, .seed = seed, .index = index}})[0], best);
+    EXPECT_EQ(tokens_of(row, {{.temperature = 0.7f, .seed = seed, .output_index = index}})[0],
+              best);
   }
+}
+
+// The contract word by word, in doubles and with a full sort.
+int32_t token_by_contract(std::vector<float> row, const Draw& draw) {
+  for (const LogitEdit& edit : draw.edits) {
+    float& x = row[edit.token];
+    x = (x > 0.0f ? x / edit.repetition : x * edit.repetition) + edit.add;
+  }
+  const auto largest = std::max_element(row.begin(), row.end());
+  if (draw.temperature == 0.0f || draw.top_k == 1) {
+    return static_cast<int32_t>(largest - row.begin());
+  }
+  int32_t best = -1;
+  double best_score = 0.0;
+  for (const int32_t id : kept_by_contract(row, draw)) {
+    const double u =
+        (double{static_cast<double>(noise_bits(draw.seed, draw.output_index, id))} + 0.5) /
+        4294967296.0;
+    const double score =
+        (double{row[id]} - double{*largest}) / double{draw.temperature} - std::log(-std::log1p(-u));
+    if (best < 0 || score > best_score) {
+      best_score = score;
+      best = id;
+    }
+  }
+  return best;
+}
+
+std::vector<LogitEdit> made_up_edits(int vocabulary, uint32_t seed) {
+  std::vector<LogitEdit> edits;
+  for (int token = static_cast<int>(seed % 5); token < vocabulary; token += 1 + token / 3) {
+    const int kind = token % 4;
+    edits.push_back({.token = token,
+                     .repetition = kind == 0 ? 1.3f : 1.0f,
+                     .add = kind == 1   ? -kInfinity
+                            : kind == 2 ? 2.5f
+                                        : -0.75f});
+  }
+  return edits;
+}
+
+// Rows of every kind, so that none stands beside its like.
+std::vector<Draw> mixed_draws(int count, int vocabulary) {
+  const std::vector<Draw> kinds{{.temperature = 0.0f},
+                                {.temperature = 0.8f},
+                                {.top_k = 40},
+                                {.top_k = 1},
+                                {.top_k = 700, .top_p = 0.8f},
+                                {.top_p = 0.9f},
+                                {.temperature = 3.0f, .top_p = 0.99f},
+                                {.min_p = 0.05f},
+                                {.temperature = 0.6f, .top_k = 20, .top_p = 0.95f, .min_p = 0.1f},
+                                {.temperature = 1.5f, .top_p = 0.97f, .min_p = 0.01f}};
+  std::vector<Draw> draws;
+  for (int r = 0; r < count; ++r) {
+    Draw draw = kinds[static_cast<size_t>(r) % kinds.size()];
+    draw.seed = 0x9E3779B97F4A7C15ULL * static_cast<uint64_t>(r + 1);
+    draw.output_index = r * 31;
+    if (r % 3 == 1) {
+      draw.edits = made_up_edits(vocabulary, static_cast<uint32_t>(r));
+    }
+    draws.push_back(draw);
+  }
+  return draws;
+}
+
+std::vector<float> row_of(const std::vector<float>& logits, size_t r, int vocabulary) {
+  const auto begin = logits.begin() + static_cast<int64_t>(r) * vocabulary;
+  return {begin, begin + vocabulary};
+}
+
+TEST(Sample, KeepsTheContractForEveryMixOfRowsAroundTheEdgesOfBlocks) {
+  for (const int vocabulary : {1, 63, 65, 8191, 8192, 8193, 20000}) {
+    const std::vector<Draw> draws = in_order(mixed_draws(40, vocabulary));
+    const std::vector<float> logits =
+        normal_floats(40U * static_cast<size_t>(vocabulary), 21, 3.0f);
+    const Drawn drawn = run(array_of(logits, {40, vocabulary}), draws);
+    for (size_t r = 0; r < draws.size(); ++r) {
+      EXPECT_EQ(drawn.tokens[r], token_by_contract(row_of(logits, r, vocabulary), draws[r]))
+          << vocabulary << ", row " << r;
+    }
+  }
+}
+
+TEST(Sample, KeepsTheContractWhereManyTokensAreLeft) {
+  constexpr int kVocabulary = 20000;
+  for (const float spread : {0.0f, 0.01f, 0.5f}) {
+    const std::vector<float> row = normal_floats(kVocabulary, 22, spread);
+    for (const Draw& draw : {Draw{.top_p = 0.5f, .seed = 5}, Draw{.top_p = 0.9999f, .seed = 6},
+                             Draw{.top_k = 5000, .seed = 7}, Draw{.top_k = 19999, .seed = 8},
+                             Draw{.min_p = 0.3f, .seed = 9}, Draw{.seed = 10},
+                             Draw{.temperature = 100.0f, .top_p = 0.7f, .seed = 11}}) {
+      EXPECT_EQ(tokens_of(row, {draw})[0], token_by_contract(row, draw))
+          << spread << ", seed " << draw.seed;
+    }
+  }
+}
+
+TEST(Sample, TakesTheBestAtTheSmallestTemperatures) {
+  const std::vector<float> row = normal_floats(9000, 23);
+  const auto best = static_cast<int32_t>(std::max_element(row.begin(), row.end()) - row.begin());
+  for (const float temperature : {1e-45f, 1e-38f, 1e-6f}) {
+    EXPECT_EQ(tokens_of(row, {{.temperature = temperature}})[0], best);
+    EXPECT_EQ(tokens_of(row, {{.temperature = temperature, .top_p = 0.5f}})[0], best);
+    EXPECT_EQ(tokens_of(row, {{.temperature = temperature, .min_p = 0.5f}})[0], best);
+  }
+}
+
+TEST(Sample, ARowIsTheSameInEveryOrderAloneAndForEveryNumberOfThreads) {
+  constexpr int kVocabulary = 17001;
+  constexpr int kRows = 30;
+  const mx::array logits = normal_array({kRows, kVocabulary}, 24, 3.0f);
+  const std::vector<Draw> draws = in_order(mixed_draws(kRows, kVocabulary));
+  const uint64_t by_row = variant_runs("sample/sample_by_row");
+  const uint64_t by_block = variant_runs("sample/sample_by_block");
+  const std::vector<int32_t> expected = run(logits, draws).tokens;
+  EXPECT_EQ(variant_runs("sample/sample_by_row"), by_row + 1);
+  testing::for_each_thread_count([&](int threads) {
+    std::mt19937 random(static_cast<uint32_t>(threads));
+    for (const size_t count : {size_t{1}, size_t{3}, size_t{7}, size_t{8}, size_t{30}}) {
+      std::vector<Draw> some = draws;
+      std::shuffle(some.begin(), some.end(), random);
+      some.resize(count);
+      const std::vector<int32_t> tokens = run(logits, some).tokens;
+      for (size_t i = 0; i < count; ++i) {
+        EXPECT_EQ(tokens[i], expected[static_cast<size_t>(some[i].place)])
+            << threads << " threads, " << count << " rows";
+      }
+    }
+  });
+  EXPECT_GT(variant_runs("sample/sample_by_block"), by_block);
 }
 
 TEST(Sample, AgreesWithItsTwin) {
   constexpr int kVocabulary = 777;
-  const std::vector<float> logits = normal_floats(64 * kVocabulary, 7, 2.0f);
-  std::vector<Draw> draws;
-  for (int r = 0; r < 64; ++r) {
-    draws.push_back({.temperature = r % 8 == 0 ? 0.0f : 0.9f,
-                     .top_k = r % 2 == 0 ? 30 : -1,
-                     .top_p = r % 3 == 0 ? 0.8f : 1.0f,
-                     .min_p = r % 5 == 0 ? 0.05f : 0.0f,
-                     .seed = static_cast<uint64_t>(r),
-                     .index = r});
-  }
-  const mx::array array = array_of(logits, {64, kVocabulary});
-  const uint64_t before = variant_runs("sample/sample");
-  const auto own = values_of<int32_t>(sample(array, rows_of(draws)));
-  EXPECT_EQ(variant_runs("sample/sample"), before + 1);
-  EXPECT_EQ(own, values_of<int32_t>(reference::sample(array, rows_of(draws))));
+  const mx::array logits = normal_array({64, kVocabulary}, 7, 2.0f);
+  const std::vector<Draw> draws = in_order(mixed_draws(64, kVocabulary));
+  const Drawn own = run(logits, draws);
+  const Sampled twin = reference::sample(logits, draws);
+  EXPECT_EQ(own.tokens, values_of<int32_t>(twin.tokens));
+  EXPECT_EQ(own.broken, values_of<int32_t>(twin.broken));
   set_own_kernels_enabled(false);
-  EXPECT_EQ(own, values_of<int32_t>(sample(array, rows_of(draws))));
+  EXPECT_EQ(own.tokens, run(logits, draws).tokens);
+  std::vector<float> faulty = values_of(logits);
+  faulty[5] = std::nanf("");
+  const Drawn plain = run(array_of(faulty, {64, kVocabulary}), draws);
   set_own_kernels_enabled(true);
+  const Drawn again = run(array_of(faulty, {64, kVocabulary}), draws);
+  EXPECT_EQ(plain.tokens, again.tokens);
+  EXPECT_EQ(plain.broken, again.broken);
+  EXPECT_EQ(plain.broken[0], 1);
 }
 
-TEST(Sample, RefusesParametersForAnotherNumberOfRows) {
-  const SampleRows rows = rows_of({{}, {}});
-  EXPECT_THROW(sample(normal_array({3, 8}, 1), rows), std::invalid_argument);
-  EXPECT_THROW(sample(normal_array({16}, 1), rows), std::invalid_argument);
+TEST(Sample, TakesHalfPrecisionLogits) {
+  const mx::array logits = mx::astype(normal_array({3, 100}, 8), mx::float16);
+  const std::vector<Draw> draws = in_order({{}, {.temperature = 0.0f}, {.top_k = 4}});
+  EXPECT_EQ(run(logits, draws).tokens, run(mx::astype(logits, mx::float32), draws).tokens);
 }
 
-TEST(RowLogsumexp, AgreesWithALoopForLargeAndSmallNumbers) {
-  testing::for_each_target([](const std::string& target) {
-    for (const int vocabulary : {1, 17, 4099, 50000}) {
-      std::vector<float> row = normal_floats(vocabulary, 8, 5.0f);
-      for (const float shift : {0.0f, 1000.0f, -1000.0f}) {
-        std::vector<float> shifted;
-        double total = 0.0;
-        for (const float x : row) {
-          shifted.push_back(x + shift);
-          total += std::exp(double{x + shift} - double{shift});
-        }
-        const float expected = static_cast<float>(std::log(total) + double{shift});
-        EXPECT_NEAR(values_of(row_logsumexp(array_of(shifted, {1, vocabulary})))[0], expected,
-                    2e-6f * std::abs(expected) + 2e-6f)
-            << target;
-      }
-    }
-  });
-}
-
-TEST(LogprobsTopK, AreTheBestInOrderWithTiesByLowerId) {
-  testing::for_each_target([](const std::string& target) {
-    std::vector<float> logits = normal_floats(2 * 1003, 9);
-    logits[1003 + 700] = 9.0f;
-    logits[1003 + 30] = 9.0f;
-    const mx::array array = array_of(logits, {2, 1003});
-    for (const int k : {1, 2, 20, 1003}) {
-      const TopLogprobs own = logprobs_top_k(array, k);
-      const TopLogprobs twin = reference::logprobs_top_k(array, k);
-      EXPECT_EQ(values_of<int32_t>(own.ids), values_of<int32_t>(twin.ids)) << target << ", " << k;
-      EXPECT_LT(relative_error(values_of(own.values), values_of(twin.values)), 1e-6);
-    }
-    EXPECT_EQ(values_of<int32_t>(logprobs_top_k(array, 2).ids)[2], 30);
-  });
-  EXPECT_THROW(logprobs_top_k(normal_array({1, 5}, 1), 0), std::invalid_argument);
-  EXPECT_THROW(logprobs_top_k(normal_array({1, 5}, 1), 6), std::invalid_argument);
-}
-
-TEST(LogprobsAt, IsTheLogSoftmaxOfOneToken) {
-  const mx::array logits = normal_array({3, 50}, 10);
-  const std::vector<float> all = values_of(logits - mx::logsumexp(logits, 1, true));
-  const std::vector<float> at = values_of(logprobs_at(logits, int_array({0, 49, 7}, {3})));
-  EXPECT_NEAR(at[0], all[0], 1e-5f);
-  EXPECT_NEAR(at[1], all[99], 1e-5f);
-  EXPECT_NEAR(at[2], all[107], 1e-5f);
+TEST(Sample, RefusesRowsThatAreNotThere) {
+  const mx::array logits = normal_array({3, 8}, 1);
+  EXPECT_THROW(sample(logits, {}), std::invalid_argument);
+  EXPECT_THROW(sample(normal_array({16}, 1), {{}}), std::invalid_argument);
+  EXPECT_THROW(sample(logits, {{.place = 3}}), std::invalid_argument);
+  EXPECT_THROW(sample(logits, {{.place = -1}}), std::invalid_argument);
+  EXPECT_THROW(sample(logits, {{.edits = {{.token = 8}}}}), std::invalid_argument);
+  EXPECT_THROW(sample(logits, {{.edits = {{.token = 2}, {.token = 2}}}}), std::invalid_argument);
+  EXPECT_THROW(sample(logits, {{.edits = {{.token = 2}, {.token = 1}}}}), std::invalid_argument);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Passes over a row of logits: the largest, the k largest, sums of exponentials.
+// Passes over a block of a row of logits, compiled once for each Highway target.
 
 #if defined(POME_KERNELS_SCAN_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef POME_KERNELS_SCAN_INL_H_
@@ -9,110 +9,147 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
-#include <vector>
 
-#include "kernels/sample/candidate.h"
+#include "kernels/sample/row_scan.h"
 #include "kernels/simd_inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace pome::kernels::HWY_NAMESPACE {
 
-HWY_INLINE FloatVec clean(FloatVec v) {
+// The vector from `x` on; lanes from `left` on hold -inf.
+HWY_INLINE FloatVec load_logits(const float* x, int64_t left) {
   const FloatTag d;
-  return hn::IfThenElse(hn::IsNaN(v), hn::Set(d, kLowest), v);
+  if (left >= static_cast<int64_t>(hn::Lanes(d))) {
+    return hn::LoadU(d, x);
+  }
+  HWY_ALIGN float tail[hn::MaxLanes(d)];
+  std::fill(tail, tail + hn::Lanes(d), kLowest);
+  std::copy(x, x + left, tail);
+  return hn::Load(d, tail);
 }
 
-// Calls visit(first index, vector) over the row; lanes past its end hold `fill`.
+// Calls visit(first index, vector) over the block; lanes past its end hold -inf.
 template <class Visit>
-HWY_INLINE void each_vector(const float* row, int64_t count, float fill, Visit visit) {
+HWY_INLINE void each_vector(const float* x, int64_t count, Visit visit) {
+  const auto lanes = static_cast<int64_t>(hn::Lanes(FloatTag()));
+  for (int64_t i = 0; i < count; i += lanes) {
+    visit(i, load_logits(x + i, count - i));
+  }
+}
+
+// The largest number of a block and whether it is broken; the largest of each group where `groups`
+// is given.
+HWY_INLINE BlockScan largest_of(const float* x, int64_t count, float* groups) {
   const FloatTag d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  int64_t i = 0;
-  for (; i + lanes <= count; i += lanes) {
-    visit(i, hn::LoadU(d, row + i));
+  const auto lowest = hn::Set(d, kLowest);
+  auto largest = lowest;
+  auto broken = hn::FirstN(d, 0);
+  const int64_t stripe = kGroup * lanes;
+  for (int64_t begin = 0; begin < count; begin += stripe) {
+    const int64_t end = std::min(count, begin + stripe);
+    auto even = lowest;
+    auto odd = lowest;
+    for (int64_t i = begin; i < end; i += 2 * lanes) {
+      const auto a = load_logits(x + i, count - i);
+      const auto b = i + lanes < count ? load_logits(x + i + lanes, count - i - lanes) : lowest;
+      even = hn::Max(even, a);
+      odd = hn::Max(odd, b);
+      // The sum of two numbers is none only where one of them is, or where both infinities meet.
+      broken = hn::Or(broken, hn::IsNaN(hn::Add(a, b)));
+    }
+    even = hn::Max(even, odd);
+    largest = hn::Max(largest, even);
+    if (groups != nullptr) {
+      hn::StoreU(even, d, groups + begin / kGroup);
+    }
   }
-  if (i < count) {
-    HWY_ALIGN float tail[hn::MaxLanes(d)];
-    std::fill(tail, tail + lanes, fill);
-    std::copy(row + i, row + count, tail);
-    visit(i, hn::Load(d, tail));
-  }
+  return {.largest = hn::GetLane(hn::MaxOfLanes(d, largest)), .broken = !hn::AllFalse(d, broken)};
 }
 
-// The largest number that is not NaN; -inf where there is none.
-HWY_INLINE float largest_of(const float* row, int64_t count) {
-  const FloatTag d;
-  auto largest = hn::Set(d, kLowest);
-  each_vector(row, count, kLowest,
-              [&](int64_t, FloatVec v) { largest = hn::Max(largest, clean(v)); });
-  return hn::GetLane(hn::MaxOfLanes(d, largest));
-}
-
-// The first place of a value that the row holds, 0 where it holds none.
-HWY_INLINE int32_t first_of(const float* row, int64_t count, float value) {
+// The first place of a value that the block holds.
+HWY_INLINE int64_t first_of(const float* x, int64_t count, float value) {
   const FloatTag d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const auto wanted = hn::Set(d, value);
-  int64_t i = 0;
-  for (; i + lanes <= count; i += lanes) {
-    const intptr_t lane = hn::FindFirstTrue(d, hn::Eq(hn::LoadU(d, row + i), wanted));
+  for (int64_t i = 0; i < count; i += lanes) {
+    const intptr_t lane = hn::FindFirstTrue(d, hn::Eq(load_logits(x + i, count - i), wanted));
     if (lane >= 0) {
-      return static_cast<int32_t>(i + lane);
-    }
-  }
-  for (; i < count; ++i) {
-    if (row[i] == value) {
-      return static_cast<int32_t>(i);
+      return i + lane;
     }
   }
   return 0;
 }
 
-// Sum of e^(x - largest) over the row.
-HWY_INLINE double sum_exp(const float* row, int64_t count, float largest) {
+// e^((x - largest) / temperature), so that the best token of all has weight 1.
+HWY_INLINE FloatVec weights_of(FloatVec x, float largest, float per_temperature) {
   const FloatTag d;
+  const auto scaled = hn::Mul(hn::Sub(x, hn::Set(d, largest)), hn::Set(d, per_temperature));
+  return fast_exp(d, scaled);
+}
+
+// The sum of the weights of a block, relative to its own largest.
+HWY_INLINE double mass_of(const float* x, int64_t count, float largest, float per_temperature) {
+  if (!std::isfinite(largest)) {
+    return 0.0;
+  }
+  const FloatTag d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   // Short runs are summed in f32, the runs in f64.
   constexpr int64_t kRun = 1024;
   double total = 0.0;
-  for (int64_t first = 0; first < count; first += kRun) {
-    auto sum = hn::Zero(d);
-    each_vector(row + first, std::min(kRun, count - first), kLowest, [&](int64_t, FloatVec v) {
-      sum = hn::Add(sum, fast_exp(d, hn::Sub(clean(v), hn::Set(d, largest))));
-    });
-    total += double{sum_lanes(d, sum)};
+  for (int64_t begin = 0; begin < count; begin += kRun) {
+    const int64_t end = std::min(count, begin + kRun);
+    auto even = hn::Zero(d);
+    auto odd = hn::Zero(d);
+    int64_t i = begin;
+    for (; i + 2 * lanes <= end; i += 2 * lanes) {
+      even = hn::Add(even, weights_of(hn::LoadU(d, x + i), largest, per_temperature));
+      odd = hn::Add(odd, weights_of(hn::LoadU(d, x + i + lanes), largest, per_temperature));
+    }
+    for (; i < end; i += lanes) {
+      even = hn::Add(even, weights_of(load_logits(x + i, end - i), largest, per_temperature));
+    }
+    total += double{sum_lanes(d, hn::Add(even, odd))};
   }
   return total;
 }
 
-// The k largest of the row into `best`, best first, ties by lower id: a heap whose worst member
-// every vector is held against, so that almost all of them cost one comparison.
-HWY_INLINE void largest_k(const float* row, int64_t count, int64_t k,
-                          std::vector<Candidate>& best) {
+// The first pass over block b.
+HWY_INLINE void scan_one_block(RowScan& row, int64_t b) {
+  const float* x = row.logits + row.block_begin(b);
+  const int64_t count = row.block_size(b);
+  float* groups = row.wants_groups ? row.groups.data() + b * kGroupsPerBlock : nullptr;
+  BlockScan block = largest_of(x, count, groups);
+  if (row.wants_mass) {
+    block.mass = mass_of(x, count, block.largest, row.per_temperature);
+  }
+  row.blocks[b] = block;
+}
+
+// The tokens of block b whose logit is at least `least`, in order of id.
+HWY_INLINE void find_in_block(RowScan& row, int64_t b, float least) {
   const FloatTag d;
-  best.clear();
-  each_vector(row, count, kLowest, [&](int64_t first, FloatVec raw) {
-    const auto v = clean(raw);
-    const bool full = static_cast<int64_t>(best.size()) == k;
-    if (full && hn::AllFalse(d, hn::Gt(v, hn::Set(d, best.front().value)))) {
+  std::vector<Candidate>& out = row.found[b];
+  out.clear();
+  if (row.blocks[b].largest < least) {
+    return;
+  }
+  const float* x = row.logits + row.block_begin(b);
+  const int64_t count = row.block_size(b);
+  const auto id = static_cast<int32_t>(row.block_begin(b));
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto bound = hn::Set(d, least);
+  each_vector(x, count, [&](int64_t i, FloatVec v) {
+    if (hn::AllFalse(d, hn::Ge(v, bound))) {
       return;
     }
-    HWY_ALIGN float lanes[hn::MaxLanes(d)];
-    hn::Store(v, d, lanes);
-    const auto end = std::min<int64_t>(static_cast<int64_t>(hn::Lanes(d)), count - first);
-    for (int64_t lane = 0; lane < end; ++lane) {
-      const Candidate next{lanes[lane], static_cast<int32_t>(first + lane)};
-      if (static_cast<int64_t>(best.size()) < k) {
-        best.push_back(next);
-        std::push_heap(best.begin(), best.end(), better);
-      } else if (better(next, best.front())) {
-        std::pop_heap(best.begin(), best.end(), better);
-        best.back() = next;
-        std::push_heap(best.begin(), best.end(), better);
+    for (int64_t j = i; j < std::min(i + lanes, count); ++j) {
+      if (x[j] >= least) {
+        out.push_back({x[j], id + static_cast<int32_t>(j)});
       }
     }
   });
-  std::sort(best.begin(), best.end(), better);
 }
 
 }  // namespace pome::kernels::HWY_NAMESPACE
