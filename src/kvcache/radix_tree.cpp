@@ -34,9 +34,10 @@ NodeId RadixTree::find_child(NodeId parent, std::span<const Element> block) cons
 
 NodeId RadixTree::find(NodeRef ref) const {
   const auto index = static_cast<size_t>(ref.node);
-  const bool lives =
-      ref.node != kNoNode && index < nodes_.size() && nodes_[index].birth == ref.birth;
-  return lives ? ref.node : kNoNode;
+  if (ref.node == kNoNode || index >= nodes_made_ || !lives(index)) {
+    return kNoNode;
+  }
+  return at(ref.node).birth == ref.birth ? ref.node : kNoNode;
 }
 
 // ---- growing and shrinking
@@ -103,8 +104,8 @@ void RadixTree::remove_empty(NodeId leaf) {
 }
 
 void RadixTree::clear() {
-  for (size_t index = 0; index < nodes_.size(); ++index) {
-    if (nodes_[index].birth != 0) {
+  for (size_t index = 0; index < nodes_made_; ++index) {
+    if (lives(index)) {
       free_node(NodeId{static_cast<int32_t>(index)});
     }
   }
@@ -117,14 +118,18 @@ void RadixTree::clear() {
 }
 
 NodeId RadixTree::make_node(NodeId parent) {
-  NodeId id{static_cast<int32_t>(nodes_.size())};
+  NodeId id{static_cast<int32_t>(nodes_made_)};
   if (unused_.empty()) {
-    nodes_.emplace_back();
+    if (nodes_made_ % kChunkNodes == 0) {
+      chunks_.push_back(std::make_unique<Node[]>(kChunkNodes));
+    }
+    ++nodes_made_;
   } else {
     id = unused_.back();
     unused_.pop_back();
   }
-  Node& node = nodes_[static_cast<size_t>(id)];
+  const auto index = static_cast<size_t>(id);
+  Node& node = chunks_[index / kChunkNodes][index % kChunkNodes];
   node.birth = ++births_;
   node.parent = parent;
   node.depth = parent == kNoNode ? 0 : at(parent).depth + 1;
@@ -231,9 +236,10 @@ NodeId RadixTree::next_holding(size_t group) const {
 
 std::vector<NodeId> RadixTree::all_nodes() const {
   std::vector<NodeId> all;
-  for (size_t index = 0; index < nodes_.size(); ++index) {
-    if (nodes_[index].birth != 0 && nodes_[index].parent != kNoNode) {
-      all.push_back(NodeId{static_cast<int32_t>(index)});
+  for (size_t index = 0; index < nodes_made_; ++index) {
+    const NodeId node{static_cast<int32_t>(index)};
+    if (lives(index) && parent(node) != kNoNode) {
+      all.push_back(node);
     }
   }
   return all;
@@ -244,16 +250,6 @@ std::vector<NodeId> RadixTree::all_nodes() const {
 bool RadixTree::BlockOrder::operator()(std::span<const Element> a,
                                        std::span<const Element> b) const {
   return std::lexicographical_compare(a.begin(), a.end(), b.begin(), b.end());
-}
-
-const RadixTree::Node& RadixTree::at(NodeId node) const {
-  const auto index = static_cast<size_t>(node);
-  CHECK(index < nodes_.size() && nodes_[index].birth != 0, "no such node");
-  return nodes_[index];
-}
-
-RadixTree::Node& RadixTree::at(NodeId node) {
-  return const_cast<Node&>(std::as_const(*this).at(node));
 }
 
 RadixTree::Rank RadixTree::rank(NodeId id) const {

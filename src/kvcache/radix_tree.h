@@ -1,16 +1,18 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <span>
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <utility>
 #include <vector>
 
+#include "base/check.h"
 #include "base/ids.h"
 
 namespace pome::kvcache {
@@ -89,8 +91,8 @@ class RadixTree {
   // The node whose idle holding in an `optional` group is evicted next; kNoNode without one.
   NodeId next_holding(size_t group) const;
 
-  size_t node_count() const { return nodes_.size() - unused_.size(); }  // roots included
-  std::vector<NodeId> all_nodes() const;                                // roots excluded
+  size_t node_count() const { return nodes_made_ - unused_.size(); }  // roots included
+  std::vector<NodeId> all_nodes() const;                              // roots excluded
   // Changes whenever a walk could find something else than before.
   uint64_t version() const { return version_; }
 
@@ -106,36 +108,47 @@ class RadixTree {
     bool idle = false;
     uint64_t used = 0;
   };
-  struct Node {
-    uint64_t birth = 0;  // 0: not in use
+  struct alignas(64) Node {  // what a walk reads stands first
+    uint64_t birth = 0;      // 0: not in use
     NodeId parent = kNoNode;
     int32_t depth = 0;
-    bool idle = false;
     NodeId newest_child = kNoNode;  // tried first: most paths do not branch
-    uint64_t used = 0;
-    uint64_t hits = 0;
+    bool idle = false;
     std::vector<Element> block = {};
     std::vector<Held> held = {};
+    uint64_t used = 0;
+    uint64_t hits = 0;
     std::map<std::span<const Element>, NodeId, BlockOrder> children = {};
   };
+  static constexpr size_t kChunkNodes = 256;
   // Hits (0 for lru), last use, node.
   using Rank = std::tuple<uint64_t, uint64_t, NodeId>;
 
-  const Node& at(NodeId node) const;
-  Node& at(NodeId node);
+  const Node& at(NodeId node) const {
+    const auto index = static_cast<size_t>(node);
+    CHECK(index < nodes_made_, "no such node");
+    const Node& found = chunks_[index / kChunkNodes][index % kChunkNodes];
+    CHECK(found.birth != 0, "no such node");
+    return found;
+  }
+  Node& at(NodeId node) { return const_cast<Node&>(std::as_const(*this).at(node)); }
   NodeId make_node(NodeId parent);
   void free_node(NodeId node);
   Rank rank(NodeId node) const;
   Rank rank(NodeId node, size_t group) const;
   // The set in which a leaf stands.
   std::set<Rank>& leaves(const Node& leaf) { return leaf.idle ? idle_leaves_ : busy_leaves_; }
+  bool lives(size_t index) const {
+    return chunks_[index / kChunkNodes][index % kChunkNodes].birth != 0;
+  }
   bool ranked(NodeId node) const;
   void check_node(NodeId node) const;
 
   const int32_t block_elements_;
   const std::vector<Holding> groups_;
   const Eviction eviction_;
-  std::deque<Node> nodes_;  // stable addresses
+  std::vector<std::unique_ptr<Node[]>> chunks_;  // nodes do not move
+  size_t nodes_made_ = 0;
   std::vector<NodeId> unused_;
   std::map<std::string, NodeId, std::less<>> roots_;
   std::set<Rank> idle_leaves_;
