@@ -140,14 +140,13 @@ TokenLane::TokenLane(const EngineOptions& options, Loaded loaded)
                   .max_queued_requests = options.max_queued_requests,
                   .chunk_tokens_max = loaded.step_tokens_max,
                   .policy = options.schedule_policy},
-                 spec_, std::vector<int32_t>(spec_.groups.size(), plan_.pages_per_group)),
+                 spec_, plan_.group_pages),
       budget_({.tokens_fixed = options.chunked_prefill_size, .tokens_max = loaded.step_tokens_max}),
       seeds_(options.random_seed ? *options.random_seed : std::random_device{}()) {}
 
 kvpool::KvPool TokenLane::make_pool() const {
-  const std::vector<int32_t> group_pages(spec_.groups.size(), plan_.pages_per_group);
-  return kvpool::KvPool(spec_,
-                        {.group_pages = group_pages, .dtype = kv_dtype(options_.kv_cache_dtype)});
+  return kvpool::KvPool(
+      spec_, {.group_pages = plan_.group_pages, .dtype = kv_dtype(options_.kv_cache_dtype)});
 }
 
 Status TokenLane::warm_up() {

@@ -45,7 +45,8 @@ PagedCache::PagedCache(const CacheSpec& spec, const std::vector<int32_t>& group_
             "snapshots lie at the ends of pages");
       state_group_ = g;
     }
-    groups_.push_back({group.kind, group.window, CountedPages(group_pages[g]), {}});
+    groups_.push_back(
+        {group.kind, group.window, group.bytes_per_page, CountedPages(group_pages[g]), {}});
     groups_[g].node_of.assign(static_cast<size_t>(group_pages[g]), kNoNode);
   }
 }
@@ -347,6 +348,8 @@ CacheStats PagedCache::stats() const {
   int64_t window_tokens = std::numeric_limits<int64_t>::max();
   int64_t full_tokens = window_tokens;
   for (const Group& group : groups_) {
+    stats.bytes_used += group.pages.pages_held() * group.bytes_per_page;
+    stats.bytes_cached += group.pages.pages_evictable() * group.bytes_per_page;
     if (group.kind == GroupKind::state) {
       continue;
     }

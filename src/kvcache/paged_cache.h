@@ -32,6 +32,8 @@ struct CacheStats {
   int64_t tokens_max = 0;     // what the smallest group of pages can hold
   int64_t tokens_used = 0;    // by sequences and steps in flight, in the fullest group
   int64_t tokens_cached = 0;  // only by the prefix tree, in the group that has the most of it
+  int64_t bytes_used = 0;     // the same over all groups, states included
+  int64_t bytes_cached = 0;   // the same over all groups, states included
   int32_t snapshots = 0;      // recurrent states in the prefix tree
   int32_t nodes = 0;          // of the prefix tree, one for each page of a prefix
   // What was taken from the prefix tree to make room.
@@ -108,8 +110,8 @@ class PagedCache {
   // holds. Those that a step in flight may read do not count.
   int32_t pages_available(size_t group) const;
   // The most pages that a sequence takes at one time in a group while it grows from `from` computed
-  // positions to `to` in rows of at most `row_tokens_max`, one uncommitted row besides the one that
-  // is built, beyond those that it holds at `from`.
+  // positions to `to` in rows of at most `row_tokens_max` (1 while it decodes), with one
+  // uncommitted row besides the one that is built, beyond those that it holds at `from`.
   int32_t pages_needed(size_t group, int32_t from, int32_t to, int32_t row_tokens_max) const;
 
   CacheStats stats() const;
@@ -122,6 +124,7 @@ class PagedCache {
   struct Group {
     GroupKind kind = GroupKind::full;
     int32_t window = 0;
+    int64_t bytes_per_page = 0;
     CountedPages pages;
     std::vector<NodeId> node_of;  // by page: the tree's node that holds it
   };

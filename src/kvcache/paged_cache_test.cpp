@@ -504,6 +504,26 @@ TEST(PagedCache, KeepsNothingWithoutAPrefixCache) {
   EXPECT_EQ(cache.pages_available(0), 19);
 }
 
+TEST(PagedCache, CountsTheBytesOfWhatRunsAndOfWhatIsOnlyCached) {
+  CacheSpec spec = spec_of({full(), window(6), state()});
+  spec.groups[0].bytes_per_page = 1;
+  spec.groups[1].bytes_per_page = 100;
+  spec.groups[2].bytes_per_page = 10000;
+  PagedCache cache(spec, {20, 20, 9});
+  Driver driver(cache);
+  driver.open(1, tokens_of(14));
+  driver.advance(1, tokens_of(14));
+  // Four pages, of the window those from position 9 on, and the state at the end. Only cached are
+  // two pages of the window and the state at 8.
+  EXPECT_EQ(cache.stats().bytes_used, 4 * 1 + 2 * 100 + 1 * 10000);
+  EXPECT_EQ(cache.stats().bytes_cached, 2 * 100 + 1 * 10000);
+  EXPECT_EQ(cache.stats().tokens_used, 16);
+  EXPECT_EQ(cache.stats().tokens_cached, 8);
+  cache.close(SequenceId{1});
+  EXPECT_EQ(cache.stats().bytes_used, 0);
+  EXPECT_EQ(cache.stats().tokens_cached, 12);
+}
+
 TEST(PagedCache, LosesNoPageInAThousandAborts) {
   PagedCache cache(spec_of({full(), window(6), state()}), {30, 30, 6});
   Driver driver(cache);

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "base/check.h"
+#include "engine/memory/pool_pages.h"
 
 namespace pome::engine {
 namespace {
@@ -20,23 +21,52 @@ constexpr int64_t kCommittedTokens = 16384;
 // Page ids and the slots made of them are 32-bit.
 constexpr int64_t kKvTokensMax = (int64_t{1} << 31) - (int64_t{1} << 16);
 
-int64_t page_bytes(const kvcache::CacheSpec& cache) {
+// A recurrent model's kept states take at most this part of the pool.
+constexpr int64_t kSnapshotsPart = 8;
+
+int64_t bytes_per_token(const MemoryDemand& demand) {
   int64_t bytes = 0;
-  for (const kvcache::CacheGroup& group : cache.groups) {
-    bytes += group.bytes_per_page;
+  for (const kvcache::CacheGroup& group : demand.cache.groups) {
+    bytes += group.kind == kvcache::GroupKind::state ? 0 : group.bytes_per_page;
   }
-  return bytes;
+  const int64_t page_tokens = demand.cache.page_tokens;
+  return ((demand.pool_committed ? 2 : 1) * bytes + page_tokens - 1) / page_tokens;
 }
 
-int64_t round_down(int64_t value, int64_t step) {
-  return value / step * step;
+// As many as are wished, or as fit into their part of the pool.
+int64_t snapshots_that_fit(const MemoryDemand& demand, int64_t pool_bytes_max) {
+  const int64_t wished = snapshots_wished(demand);
+  const int64_t one = pool_bytes(demand, pages_by_group(demand, 0, 1)) -
+                      pool_bytes(demand, pages_by_group(demand, 0, 0));
+  return one == 0 ? wished : std::clamp<int64_t>(pool_bytes_max / kSnapshotsPart / one, 0, wished);
 }
+
+void append_items(std::vector<MemoryItem>& items, const std::vector<MemoryItem>& more) {
+  items.insert(items.end(), more.begin(), more.end());
+}
+
 int64_t round_up(int64_t value, int64_t step) {
   return (value + step - 1) / step * step;
 }
 
+// Tokens of the pool, by whole pages, that sequences of `context` tokens can use.
+int64_t tokens_wished(const MemoryDemand& demand, int64_t context) {
+  const int64_t page_tokens = demand.cache.page_tokens;
+  // Every sequence at full length is the most that can ever be used.
+  int64_t tokens = round_up(context, page_tokens) * demand.max_running_requests;
+  if (demand.pool_committed) {
+    tokens = std::min(
+        tokens,
+        round_up(std::max({context, kCommittedTokens, demand.kv_tokens_wished}), page_tokens));
+  }
+  if (demand.kv_tokens_wished > 0) {
+    tokens = std::min(tokens, round_up(demand.kv_tokens_wished, page_tokens));
+  }
+  return tokens;
+}
+
 // The same table as at a start that works, with the cache that was asked for.
-Error does_not_fit(MemoryPlan plan, int64_t context_asked) {
+Error does_not_fit(MemoryPlan plan, const MemoryDemand& demand, int64_t context_asked) {
   const std::string advice =
       plan.context_fits >= kContextMin
           ? fmt::format("the largest context that fits is {}: --context-length {}",
@@ -44,7 +74,9 @@ Error does_not_fit(MemoryPlan plan, int64_t context_asked) {
           : std::string(
                 "no context fits: use a smaller or more strongly quantized model, or raise "
                 "--max-memory");
-  plan.items.push_back({"KV pool", context_asked * plan.kv_bytes_per_token});
+  const int64_t page_tokens = demand.cache.page_tokens;
+  const int64_t pages = round_up(context_asked, page_tokens) / page_tokens;
+  append_items(plan.items, pool_items(demand, pages_by_group(demand, pages, 0)));
   return {ErrorCode::invalid_argument,
           fmt::format("[memory] the model with {} tokens of context does not fit; {}\n  {}",
                       context_asked, advice, fmt::join(format_plan(plan), "\n  ")),
@@ -72,9 +104,7 @@ int64_t activation_bytes(const MemoryDemand& demand) {
 
 Result<MemoryPlan> plan_memory(const MemoryDemand& demand, const MemorySupply& supply) {
   const int64_t page_tokens = demand.cache.page_tokens;
-  const int64_t copies = demand.pool_committed ? 2 : 1;
-  const int64_t bytes_per_page = copies * page_bytes(demand.cache);
-  CHECK(page_tokens >= 1 && bytes_per_page >= 1, "a cache has pages");
+  CHECK(page_tokens >= 1 && !demand.cache.groups.empty(), "a cache has pages");
   CHECK(demand.context_model >= 1, "a model has a context");
   CHECK(supply.fraction_static > 0.0 && supply.fraction_static <= 1.0, "a part of the memory");
   MemoryPlan plan;
@@ -84,15 +114,15 @@ Result<MemoryPlan> plan_memory(const MemoryDemand& demand, const MemorySupply& s
   }
   plan.budget_bytes =
       static_cast<int64_t>(std::floor(static_cast<double>(supplied) * supply.fraction_static));
-  plan.items = {{"weights", demand.weight_bytes},
-                {"activations", activation_bytes(demand)},
-                {"MLX cache", demand.mlx_cache_bytes}};
-  plan.kv_bytes_per_token = (bytes_per_page + page_tokens - 1) / page_tokens;
+  plan.items = {{.name = "weights", .bytes = demand.weight_bytes},
+                {.name = "activations", .bytes = activation_bytes(demand)},
+                {.name = "MLX cache", .bytes = demand.mlx_cache_bytes}};
+  plan.kv_bytes_per_token = bytes_per_token(demand);
 
-  // The sink page is paid for and serves nobody.
-  const int64_t pages_that_fit =
-      std::max<int64_t>(0, (plan.budget_bytes - plan.planned_bytes()) / bytes_per_page - 1);
-  const int64_t tokens_that_fit = std::min(pages_that_fit * page_tokens, kKvTokensMax);
+  const int64_t left = plan.budget_bytes - plan.planned_bytes();
+  const int64_t snapshots = snapshots_that_fit(demand, left);
+  const int64_t tokens_that_fit =
+      pages_that_fit(demand, left, snapshots, kKvTokensMax / page_tokens) * page_tokens;
   plan.context_fits = std::min(tokens_that_fit, demand.context_model);
   const int64_t wished = demand.context_wished > 0
                              ? demand.context_wished
@@ -103,24 +133,15 @@ Result<MemoryPlan> plan_memory(const MemoryDemand& demand, const MemorySupply& s
                    "context_length");
   }
   if (wished > tokens_that_fit || wished < std::min(kContextMin, demand.context_model)) {
-    return does_not_fit(plan, std::max(wished, std::min(kContextMin, demand.context_model)));
+    return does_not_fit(plan, demand,
+                        std::max(wished, std::min(kContextMin, demand.context_model)));
   }
-  // Every sequence at full length is the most that can ever be used.
-  int64_t useful = round_up(wished, page_tokens) * demand.max_running_requests;
-  if (demand.pool_committed) {
-    useful = std::min(
-        useful,
-        round_up(std::max({wished, kCommittedTokens, demand.kv_tokens_wished}), page_tokens));
-  }
-  int64_t tokens = std::min(useful, round_down(tokens_that_fit, page_tokens));
-  if (demand.kv_tokens_wished > 0) {
-    tokens = std::min(tokens, round_up(demand.kv_tokens_wished, page_tokens));
-  }
-  plan.kv_tokens_max = tokens;
-  plan.context_tokens = std::min(wished, tokens);
-  plan.pages_per_group = static_cast<int32_t>(tokens / page_tokens + 1);
-  plan.items.push_back({demand.pool_committed ? "KV pool x2" : "KV pool",
-                        int64_t{plan.pages_per_group} * bytes_per_page});
+  plan.kv_tokens_max = std::min(tokens_wished(demand, wished), tokens_that_fit);
+  plan.context_tokens = std::min(wished, plan.kv_tokens_max);
+  const std::vector<int64_t> pages =
+      pages_by_group(demand, plan.kv_tokens_max / page_tokens, snapshots);
+  plan.group_pages.assign(pages.begin(), pages.end());
+  append_items(plan.items, pool_items(demand, pages));
   return plan;
 }
 
@@ -141,7 +162,8 @@ std::string format_bytes(int64_t bytes) {
 std::vector<std::string> format_plan(const MemoryPlan& plan) {
   std::vector<std::string> lines;
   for (const MemoryItem& item : plan.items) {
-    lines.push_back(fmt::format("{:<12} {:>10}", item.name, format_bytes(item.bytes)));
+    lines.push_back(fmt::format("{:<12} {:>10}{}{}", item.name, format_bytes(item.bytes),
+                                item.holds.empty() ? "" : "  ", item.holds));
   }
   lines.push_back(fmt::format("{:<12} {:>10} of {}", "planned", format_bytes(plan.planned_bytes()),
                               format_bytes(plan.budget_bytes)));

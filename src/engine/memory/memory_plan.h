@@ -24,6 +24,8 @@ struct MemoryDemand {
   int64_t mlx_cache_bytes = 0;
   // Without own kernels the pool is committed whole, and an append may need room for a copy of it.
   bool pool_committed = false;
+  // The scheduler gives back window pages that no later position sees.
+  bool trims_windows = false;
 };
 
 // Where the bytes may come from.
@@ -34,18 +36,19 @@ struct MemorySupply {
 };
 
 struct MemoryItem {
-  std::string name;
+  std::string name = {};
   int64_t bytes = 0;
+  std::string holds = {};  // what fits into it, of the items of the pool
 };
 
 struct MemoryPlan {
   int64_t budget_bytes = 0;
-  std::vector<MemoryItem> items = {};  // in the order of the sum; the KV pool is the last
-  int64_t kv_bytes_per_token = 0;
-  int64_t kv_tokens_max = 0;    // a whole number of pages
-  int64_t context_tokens = 0;   // what one sequence may have, prompt and output together
-  int64_t context_fits = 0;     // the largest context that the budget allows
-  int32_t pages_per_group = 0;  // the sink included
+  std::vector<MemoryItem> items = {};     // in the order of the sum; the pool's are the last
+  int64_t kv_bytes_per_token = 0;         // while all of its layers keep it
+  int64_t kv_tokens_max = 0;              // of full attention layers; a whole number of pages
+  int64_t context_tokens = 0;             // what one sequence may have, prompt and output together
+  int64_t context_fits = 0;               // the largest context that the budget allows
+  std::vector<int32_t> group_pages = {};  // by cache group, the sink included; slots of a state
 
   int64_t planned_bytes() const;
 };

@@ -3,11 +3,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <random>
+
 #include "engine/memory/available_memory.h"
+#include "kvcache/paged_cache.h"
 
 namespace pome::engine {
 namespace {
 
+using testing::Contains;
+using testing::ElementsAre;
 using testing::HasSubstr;
 
 constexpr int64_t kMiB = int64_t{1} << 20;
@@ -31,7 +36,7 @@ TEST(MemoryPlan, GivesTheRestOfTheBudgetToKvPages) {
       plan_memory(demand_of(100 * kMiB), {.available_bytes = 500 * kMiB, .fraction_static = 1.0});
   ASSERT_TRUE(plan.ok()) << plan.error().message;
   EXPECT_EQ(plan->kv_tokens_max, (400 - 1) * 16);
-  EXPECT_EQ(plan->pages_per_group, 400);
+  EXPECT_THAT(plan->group_pages, ElementsAre(400, 400));
   EXPECT_EQ(plan->context_tokens, 4096);
   EXPECT_EQ(plan->planned_bytes(), 500 * kMiB);
 }
@@ -120,6 +125,121 @@ TEST(MemoryPlan, CountsActivationsOfTheLargestStep) {
   demand.vocab_tokens = 1000;
   demand.step_tokens_max = 512;
   EXPECT_EQ(activation_bytes(demand), 512 * (12 * 64 + 4 * 256) * 4 + 4 * 3 * 1000 * 4);
+}
+
+// A decoder with a sliding window in five of six layers, and keys and values of half precision.
+MemoryDemand windowed_demand() {
+  MemoryDemand demand;
+  demand.cache.page_tokens = 16;
+  demand.cache.groups.resize(2);
+  const int64_t layer_bytes = int64_t{2} * 16 * 1 * 256 * 2;
+  demand.cache.groups[0].bytes_per_page = 3 * layer_bytes;
+  demand.cache.groups[1].kind = kvcache::GroupKind::window;
+  demand.cache.groups[1].window = 512;
+  demand.cache.groups[1].bytes_per_page = 15 * layer_bytes;
+  demand.step_tokens_max = 512;
+  demand.max_running_requests = 16;
+  demand.context_model = 32768;
+  demand.trims_windows = true;
+  return demand;
+}
+
+TEST(MemoryPlan, GivesWindowsWhatRunsAndAQuarterOfTheTokensForOtherPrefixes) {
+  const auto plan = plan_memory(windowed_demand(), {.available_bytes = 64000 * kMiB});
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  const int32_t full = 16 * 32768 / 16;
+  EXPECT_THAT(plan->group_pages, ElementsAre(full + 1, 16 * 33 + 3 * 32 + full / 4 + 1));
+  EXPECT_THAT(format_plan(*plan), Contains(HasSubstr("KV pool        1.50 GiB  524288 tokens")));
+  EXPECT_THAT(format_plan(*plan), Contains(HasSubstr("KV windows     2.02 GiB  141056 tokens")));
+}
+
+TEST(MemoryPlan, GivesWindowsNoMoreThanFullAttentionHas) {
+  MemoryDemand demand = windowed_demand();
+  demand.kv_tokens_wished = 1024;
+  EXPECT_THAT(plan_memory(demand, {.available_bytes = 9000 * kMiB})->group_pages,
+              ElementsAre(65, 65));
+}
+
+TEST(MemoryPlan, FitsALargerContextWhenWindowsAreTrimmed) {
+  MemoryDemand demand = windowed_demand();
+  demand.context_model = 1 << 20;
+  const MemorySupply supply{.available_bytes = 1000 * kMiB};
+  const int64_t trimmed = plan_memory(demand, supply)->context_fits;
+  demand.trims_windows = false;
+  EXPECT_GT(trimmed, 2 * plan_memory(demand, supply)->context_fits);
+}
+
+TEST(MemoryPlan, GivesEachSequenceTwoStatesAndKeepsTwoMore) {
+  MemoryDemand demand = demand_of(0);
+  demand.cache.groups[1].kind = kvcache::GroupKind::state;
+  demand.cache.groups[1].bytes_per_page = kMiB;
+  const auto plan = plan_memory(demand, {.available_bytes = 9000 * kMiB});
+  ASSERT_TRUE(plan.ok());
+  EXPECT_EQ(plan->group_pages[1], 1 + 2 * 4 + 2 * 4);
+  EXPECT_EQ(plan->items.back().name, "states");
+  EXPECT_EQ(plan->items.back().holds, "16 states");
+  EXPECT_EQ(plan->items.back().bytes, 17 * kMiB);
+}
+
+TEST(MemoryPlan, KeepsFewerStatesWhereTheyWouldTakeMoreThanAnEighthOfThePool) {
+  MemoryDemand demand = demand_of(0);
+  demand.cache.groups[1].kind = kvcache::GroupKind::state;
+  demand.cache.groups[1].bytes_per_page = 10 * kMiB;
+  const MemorySupply supply{.available_bytes = 400 * kMiB, .fraction_static = 1.0};
+  const auto plan = plan_memory(demand, supply);
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  EXPECT_EQ(plan->group_pages[1], 1 + 2 * 4 + 5);
+  EXPECT_LE(plan->planned_bytes(), 400 * kMiB);
+}
+
+TEST(MemoryPlan, TellsTheBytesOfATokenWithinTwoPercentOfTheArithmetic) {
+  const auto near = [](int64_t bytes, int64_t arithmetic) {
+    return std::abs(bytes - arithmetic) * 50 <= arithmetic;
+  };
+  for (const int32_t page_tokens : {1, 16, 33, 64}) {
+    MemoryDemand demand = demand_of(0);
+    const int64_t arithmetic = int64_t{30} * 2 * 3 * 64 * 2;  // layers, K and V, heads, size, f16
+    demand.cache.page_tokens = page_tokens;
+    demand.cache.groups.resize(1);
+    demand.cache.groups[0].bytes_per_page = arithmetic * page_tokens;
+    const auto plan = plan_memory(demand, {.available_bytes = 9000 * kMiB});
+    ASSERT_TRUE(plan.ok());
+    EXPECT_TRUE(near(plan->kv_bytes_per_token, arithmetic)) << page_tokens;
+    EXPECT_TRUE(near(plan->items.back().bytes / plan->kv_tokens_max, arithmetic)) << page_tokens;
+  }
+}
+
+// Whatever was planned is enough for one sequence of the promised context, and what is planned
+// stays inside the budget.
+TEST(MemoryPlan, PromisesNoContextThatTheCacheCannotHold) {
+  std::mt19937 random(5);
+  const auto pick = [&random](int32_t low, int32_t high) {
+    return std::uniform_int_distribution<int32_t>(low, high)(random);
+  };
+  int planned = 0;
+  for (int round = 0; round < 500; ++round) {
+    MemoryDemand demand = windowed_demand();
+    demand.cache.page_tokens = pick(1, 64);
+    demand.cache.checkpoint_tokens = demand.cache.page_tokens * pick(1, 20);
+    demand.cache.groups[1].window = pick(1, 5000);
+    demand.cache.groups.resize(static_cast<size_t>(pick(1, 3)));
+    if (demand.cache.groups.size() == 3) {
+      demand.cache.groups[2].kind = kvcache::GroupKind::state;
+      demand.cache.groups[2].bytes_per_page = pick(1, 1 << 20);
+    }
+    demand.step_tokens_max = pick(1, 4096);
+    demand.max_running_requests = pick(1, 64);
+    demand.kv_tokens_wished = pick(0, 1) * pick(1, 100000);
+    const auto plan = plan_memory(demand, {.available_bytes = pick(1, 2000) * kMiB});
+    if (!plan.ok()) {
+      continue;
+    }
+    ++planned;
+    EXPECT_LE(plan->planned_bytes(), plan->budget_bytes);
+    const kvcache::PagedCache cache(demand.cache, plan->group_pages);
+    EXPECT_GE(cache.tokens_max(static_cast<int32_t>(demand.step_tokens_max)), plan->context_tokens);
+  }
+  EXPECT_GT(planned, 300);
 }
 
 TEST(FormatBytes, ChoosesTheUnit) {
