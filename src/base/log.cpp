@@ -22,13 +22,21 @@ spdlog::level::level_enum to_spdlog(Level level) {
   return spdlog::level::info;
 }
 
+std::shared_ptr<spdlog::logger> make_logger(const char* pattern) {
+  auto made = std::make_shared<spdlog::logger>(
+      "pome", std::make_shared<spdlog::sinks::stderr_color_sink_mt>());
+  made->set_pattern(pattern);
+  return made;
+}
+
 spdlog::logger& logger() {
-  static const std::shared_ptr<spdlog::logger> instance = [] {
-    auto made = std::make_shared<spdlog::logger>(
-        "pome", std::make_shared<spdlog::sinks::stderr_color_sink_mt>());
-    made->set_pattern("[%Y-%m-%d %H:%M:%S.%e] %^%l%$ %v");
-    return made;
-  }();
+  static const std::shared_ptr<spdlog::logger> instance =
+      make_logger("[%Y-%m-%d %H:%M:%S.%e] %^%l%$ %v");
+  return *instance;
+}
+
+spdlog::logger& plain_logger() {
+  static const std::shared_ptr<spdlog::logger> instance = make_logger("%v");
   return *instance;
 }
 
@@ -61,6 +69,12 @@ bool enabled(Level level) {
 
 void write(Level level, std::string_view line) {
   logger().log(to_spdlog(level), spdlog::string_view_t(line.data(), line.size()));
+}
+
+void plain(std::string_view line) {
+  if (enabled(Level::info)) {
+    plain_logger().info(spdlog::string_view_t(line.data(), line.size()));
+  }
 }
 
 }  // namespace pome::log

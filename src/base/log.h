@@ -18,6 +18,8 @@ Result<Level> parse_level(std::string_view name);
 void set_level(Level level);
 bool enabled(Level level);
 void write(Level level, std::string_view line);
+// The line alone, without time and level, for lines that have a form of their own. Like info.
+void plain(std::string_view line);
 
 template <typename... Args>
 void debug(fmt::format_string<Args...> format, Args&&... args) {

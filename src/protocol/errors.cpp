@@ -41,6 +41,10 @@ int http_status(ErrorCode code) {
   return row_of(code).status;
 }
 
+std::string_view error_type(ErrorCode code) {
+  return row_of(code).type;
+}
+
 json::object error_body(const Error& error) {
   const CodeRow& row = row_of(error.code);
   json::object inner;

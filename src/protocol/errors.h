@@ -9,6 +9,7 @@ namespace pome::protocol {
 
 // The one map from our error codes to HTTP.
 int http_status(ErrorCode code);
+std::string_view error_type(ErrorCode code);  // the "type" of the error body
 
 // OpenAI's shape: {"error":{"message","type","param","code"}}; `param` is the field at fault or
 // null.

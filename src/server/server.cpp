@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 
 #include "base/log.h"
+#include "protocol/field_table.h"
 #include "server/http/listener.h"
 
 namespace pome::server {
@@ -21,13 +22,22 @@ namespace {
 constexpr std::chrono::milliseconds kDrainLook{20};
 constexpr std::chrono::milliseconds kAbortTime{1'000};  // for cancelled requests to say so
 
+telemetry::MetricsOptions named(const ServingOptions& serving) {
+  telemetry::MetricsOptions options = serving.metrics;
+  if (options.model_name.empty()) {
+    options.model_name = serving.served_model_name;
+  }
+  return options;
+}
+
 }  // namespace
 
 struct Server::Parts {
   Parts(ServerOptions given, engine::Engine& engine, ServedText served)
       : options(std::move(given)),
         text(std::move(served)),
-        metrics(options.serving.served_model_name),
+        metrics(named(options.serving)),
+        journal(metrics, options.serving.trace, options.serving.request_log, text),
         dispatcher(engine),
         prompts(options.prompt_threads, options.prompts_waiting_max),
         deltas(1, 0),
@@ -37,7 +47,8 @@ struct Server::Parts {
                 .dispatcher = dispatcher,
                 .prompts = prompts,
                 .deltas = deltas,
-                .metrics = metrics} {
+                .metrics = metrics,
+                .journal = journal} {
     http.limits = options.limits;
     http.guards = {.host = options.host,
                    .api_key = options.api_key,
@@ -45,7 +56,8 @@ struct Server::Parts {
     http.routes = routes(context);
     http.on_reply = [this](const Request& request, int status) {
       metrics.count_reply(status);
-      log::debug("[{}] {} {} {}", request.id, request.method, request.path, status);
+      log::debug("[{}] {} {} {}", request.id, request.method, protocol::printable(request.path),
+                 status);
     };
   }
 
@@ -72,6 +84,7 @@ struct Server::Parts {
   std::optional<asio::executor_work_guard<asio::io_context::executor_type>> work{
       asio::make_work_guard(*io)};
   telemetry::ServerMetrics metrics;
+  Journal journal;
   Dispatcher dispatcher;
   WorkPool prompts;
   WorkPool deltas;
@@ -89,10 +102,10 @@ asio::awaitable<void> Server::Parts::pause(std::chrono::milliseconds time) {
 
 asio::awaitable<bool> Server::Parts::wait_until_quiet(std::chrono::milliseconds timeout) {
   const auto deadline = std::chrono::steady_clock::now() + timeout;
-  while (context.active > 0 && std::chrono::steady_clock::now() < deadline) {
+  while (journal.active() > 0 && std::chrono::steady_clock::now() < deadline) {
     co_await pause(kDrainLook);
   }
-  co_return context.active == 0;
+  co_return journal.active() == 0;
 }
 
 // The listener stays open while requests finish, so that /health can say `draining`.
@@ -101,7 +114,7 @@ asio::awaitable<void> Server::Parts::drain_and_stop() {
   listener->close_idle();
   const bool finished = co_await wait_until_quiet(options.drain_timeout);
   if (!finished) {
-    log::warning("drain: {} requests still ran after {} s and were cancelled", context.active,
+    log::warning("drain: {} requests still ran after {} s and were cancelled", journal.active(),
                  std::chrono::duration<double>(options.drain_timeout).count());
   }
   co_await abort_and_stop();
@@ -131,7 +144,7 @@ asio::awaitable<void> Server::Parts::watch_engine() {
   for (;;) {
     co_await pause(
         std::clamp(timeout / 4, std::chrono::milliseconds(10), std::chrono::milliseconds(1'000)));
-    if (context.active > 0 && context.engine.stats().last_step_age > timeout) {
+    if (journal.active() > 0 && context.engine.stats().last_step_age > timeout) {
       dispatcher.fail_all({ErrorCode::internal,
                            fmt::format("the engine made no step for {} s (--watchdog-timeout)",
                                        std::chrono::duration<double>(timeout).count()),

@@ -143,10 +143,10 @@ Status read_sampling(ObjectReader& reader, const GenerationFields& defaults,
 void read_rids(ObjectReader& reader, GenerateRequest& request) {
   request.rids = reader.strings("rid", {.items_max = kPromptsMax, .item_bytes_max = kNameBytesMax});
   if (request.rids.size() == 1 && request.prompts.size() > 1) {
-    const std::string stem = request.rids.front();
+    request.group_rid = request.rids.front();
     request.rids.clear();
     for (size_t i = 0; i < request.prompts.size(); ++i) {
-      request.rids.push_back(fmt::format("{}_{}", stem, i));
+      request.rids.push_back(fmt::format("{}_{}", request.group_rid, i));
     }
   }
   if (!request.rids.empty() && request.rids.size() != request.prompts.size()) {

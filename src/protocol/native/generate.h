@@ -23,6 +23,7 @@ struct GenerateRequest {
   std::vector<GenerationFields> generations = {};  // one a prompt
   std::vector<bool> max_tokens_named = {};  // false: the default, which yields to the context
   std::vector<std::string> rids = {};       // one a prompt, or none
+  std::string group_rid = {};               // the one id that a list of prompts was given
   bool stream = false;
   bool text_in_logprobs = false;
   std::vector<std::string> hints = {};

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <variant>
@@ -25,6 +26,22 @@ struct OutputToken {
 
 enum class Finish { none, stop, length, abort, error };
 
+// "stop", "length", "abort"; empty for none and for errors, which have a form of their own.
+inline std::string finish_name(Finish finish) {
+  switch (finish) {
+    case Finish::stop:
+      return "stop";
+    case Finish::length:
+      return "length";
+    case Finish::abort:
+      return "abort";
+    case Finish::none:
+    case Finish::error:
+      break;
+  }
+  return {};
+}
+
 // What one step, or several, added to one choice.
 struct Delta {
   int32_t choice = 0;
@@ -35,7 +52,8 @@ struct Delta {
   Error error = {};  // for Finish::error
   int32_t prompt_tokens = 0;
   int32_t cached_tokens = 0;
-  int32_t completion_tokens = 0;  // so far; the token that ended the output counts
+  int32_t completion_tokens = 0;                  // so far; the token that ended the output counts
+  std::chrono::steady_clock::time_point at = {};  // when the engine's event came
 };
 
 }  // namespace pome::server

@@ -22,6 +22,9 @@ Dispatcher::~Dispatcher() {
 
 void Dispatcher::add(SequenceId sequence, std::shared_ptr<Generation> generation) {
   const std::lock_guard lock(mutex_);
+  if (generations_.empty()) {
+    finish_rate_.note_work(FinishRate::Clock::now());
+  }
   generations_.emplace(sequence, std::move(generation));
 }
 
@@ -33,6 +36,11 @@ void Dispatcher::remove(SequenceId sequence) {
 size_t Dispatcher::sequence_count() const {
   const std::lock_guard lock(mutex_);
   return generations_.size();
+}
+
+int Dispatcher::seconds_until_places(int sequences) const {
+  const std::lock_guard lock(mutex_);
+  return finish_rate_.seconds_until(sequences, FinishRate::Clock::now());
 }
 
 void Dispatcher::name_request(const std::string& rid, RequestId request) {
@@ -67,11 +75,11 @@ int Dispatcher::abort(const std::string& rid) {
 }
 
 int Dispatcher::abort_all() {
-  std::vector<RequestId> found;
+  std::set<RequestId> found;  // a request may have two names
   {
     const std::lock_guard lock(mutex_);
     for (const auto& [rid, request] : names_) {
-      found.push_back(request);
+      found.insert(request);
     }
   }
   for (const RequestId request : found) {
@@ -125,6 +133,7 @@ void Dispatcher::run() {
         generation = found->second;
         if (event.finish != engine::FinishReason::none) {
           generations_.erase(found);
+          finish_rate_.note_end(FinishRate::Clock::now());
         }
       }
       generation->on_event(std::move(event));

@@ -11,6 +11,7 @@
 
 #include "base/ids.h"
 #include "engine/api.h"
+#include "server/generation/finish_rate.h"
 
 namespace pome::server {
 
@@ -32,11 +33,13 @@ class Dispatcher {
   void add(SequenceId sequence, std::shared_ptr<Generation> generation);
   void remove(SequenceId sequence);  // for a job that the engine refused
   size_t sequence_count() const;
+  // When a refused request of so many sequences may find room: whole seconds for Retry-After.
+  int seconds_until_places(int sequences) const;
 
   void name_request(const std::string& rid, RequestId request);
   void forget_request(const std::string& rid, RequestId request);
 
-  // Cancels the request of that name, or every one. How many were found.
+  // Cancels the requests of that name, or every one. How many were found.
   int abort(const std::string& rid);
   int abort_all();
 
@@ -52,9 +55,10 @@ class Dispatcher {
   std::atomic<uint64_t> requests_{0};
   std::atomic<uint64_t> sequences_{0};
   std::atomic<bool> stopping_{false};
-  mutable std::mutex mutex_;  // guards the two maps
+  mutable std::mutex mutex_;  // guards what follows
   std::map<SequenceId, std::shared_ptr<Generation>> generations_;
   std::multimap<std::string, RequestId> names_;
+  FinishRate finish_rate_;
   std::thread thread_;
 };
 

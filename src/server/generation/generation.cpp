@@ -54,7 +54,11 @@ Result<std::shared_ptr<Generation>> Generation::start(const GenerationContext& c
   std::vector<engine::Job> jobs;
   for (const PromptJob& prompt : prompts) {
     const RequestId request = context.dispatcher.next_request();
-    generation->requests_.push_back({request, prompt.rid});
+    generation->requests_.push_back(request);
+    generation->names_.push_back({request, prompt.rid});
+    if (!prompt.group_rid.empty()) {
+      generation->names_.push_back({request, prompt.group_rid});
+    }
     for (int32_t k = 0; k < prompt.fields.choices; ++k) {
       const SequenceId sequence = context.dispatcher.next_sequence();
       jobs.push_back(make_job(prompt, request, sequence, context_tokens));
@@ -73,7 +77,7 @@ Result<std::shared_ptr<Generation>> Generation::start(const GenerationContext& c
                                              .skip_special = prompt.fields.skip_special_tokens})});
     }
   }
-  for (const NamedRequest& request : generation->requests_) {
+  for (const NamedRequest& request : generation->names_) {
     context.dispatcher.name_request(request.rid, request.id);
   }
   for (engine::Job& job : jobs) {
@@ -89,7 +93,7 @@ Result<std::shared_ptr<Generation>> Generation::start(const GenerationContext& c
 }
 
 Generation::~Generation() {
-  for (const NamedRequest& request : requests_) {
+  for (const NamedRequest& request : names_) {
     dispatcher_.forget_request(request.rid, request.id);
   }
 }
@@ -107,8 +111,8 @@ asio::awaitable<std::vector<Delta>> Generation::next() {
 }
 
 void Generation::cancel() {
-  for (const NamedRequest& request : requests_) {
-    dispatcher_.engine().cancel(request.id);
+  for (const RequestId request : requests_) {
+    dispatcher_.engine().cancel(request);
   }
 }
 
@@ -119,17 +123,19 @@ void Generation::fail(Error error) {
         continue;
       }
       choice.ended = true;
-      self->deliver({.choice = choice.index, .finish = Finish::error, .error = error});
+      self->deliver(
+          {.choice = choice.index, .finish = Finish::error, .error = error, .at = Clock::now()});
     }
   });
 }
 
 void Generation::on_event(engine::Event event) {
-  asio::post(strand_,
-             [self = shared_from_this(), event = std::move(event)] { self->decode(event); });
+  asio::post(strand_, [self = shared_from_this(), event = std::move(event), at = Clock::now()] {
+    self->decode(event, at);
+  });
 }
 
-void Generation::decode(const engine::Event& event) {
+void Generation::decode(const engine::Event& event, Clock::time_point at) {
   const auto found = choices_.find(event.sequence);
   if (found == choices_.end() || found->second.ended) {
     return;  // surplus after a stop string
@@ -137,7 +143,8 @@ void Generation::decode(const engine::Event& event) {
   Choice& choice = found->second;
   Delta delta{.choice = choice.index,
               .prompt_tokens = event.prompt_tokens,
-              .cached_tokens = event.cached_tokens};
+              .cached_tokens = event.cached_tokens,
+              .at = at};
   decode_tokens(event, choice, delta);
   if (!choice.ended && event.finish != engine::FinishReason::none) {
     end_choice(event, choice, delta);

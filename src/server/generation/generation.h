@@ -29,6 +29,7 @@ struct PromptJob {
   protocol::GenerationFields fields = {};
   bool max_tokens_yields = false;  // a default: cut to what the context leaves
   std::string rid = {};            // the client's or a drawn id, for /abort_request
+  std::string group_rid = {};      // a second id, of all prompts of a list together; may be empty
 };
 
 struct GenerationContext {
@@ -78,7 +79,8 @@ class Generation : public std::enable_shared_from_this<Generation> {
 
   explicit Generation(const GenerationContext& context);
   Status submit(const PromptJob& prompt, int32_t context_tokens);
-  void decode(const engine::Event& event);
+  using Clock = std::chrono::steady_clock;
+  void decode(const engine::Event& event, Clock::time_point at);
   void decode_tokens(const engine::Event& event, Choice& choice, Delta& delta);
   OutputToken describe(const engine::TokenOutput& output, bool logprobs) const;
   void end_choice(const engine::Event& event, Choice& choice, Delta& delta);
@@ -88,7 +90,8 @@ class Generation : public std::enable_shared_from_this<Generation> {
   const ServedText& text_;
   asio::any_io_executor network_;
   asio::strand<asio::thread_pool::executor_type> strand_;
-  std::vector<NamedRequest> requests_;  // fixed after start()
+  std::vector<RequestId> requests_;  // both fixed after start()
+  std::vector<NamedRequest> names_;
 
   std::map<SequenceId, Choice> choices_;  // the strand's after start()
 

@@ -46,29 +46,17 @@ Error still_loading() {
 
 }  // namespace
 
-ActiveRequest::ActiveRequest(ServerContext& context)
-    : context_(context), start_(std::chrono::steady_clock::now()) {
-  ++context_.active;
+asio::awaitable<void> refuse(ServerContext& context, Exchange& exchange, const Error& error) {
+  Reply refusal = error_reply(error, context.dispatcher.seconds_until_places(1));
+  co_await exchange.reply(std::move(refusal));
 }
 
-ActiveRequest::~ActiveRequest() {
-  --context_.active;
-  if (first_token_s_ >= 0.0) {
-    context_.metrics.observe_request({.seconds_to_first_token = first_token_s_,
-                                      .seconds = seconds(),
-                                      .completion_tokens = tokens_});
-  }
-}
-
-void ActiveRequest::saw(const Delta& delta) {
-  if (first_token_s_ < 0.0 && !delta.tokens.empty()) {
-    first_token_s_ = seconds();
-  }
-  tokens_ += static_cast<int64_t>(delta.tokens.size());
-}
-
-double ActiveRequest::seconds() const {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+asio::awaitable<void> refuse(ServerContext& context, Exchange& exchange, RequestRecord& record,
+                             const Error& error) {
+  record.refuse(error);
+  Reply refusal =
+      error_reply(error, context.dispatcher.seconds_until_places(record.choice_count()));
+  co_await exchange.reply(std::move(refusal));
 }
 
 Status check_serving(const ServerContext& context) {
@@ -115,10 +103,15 @@ Result<json::value> parse_body(const Request& request) {
 }
 
 Result<std::shared_ptr<Generation>> start_generation(ServerContext& context, Exchange& exchange,
+                                                     RequestRecord& record,
                                                      std::vector<PromptJob> prompts,
-                                                     const FieldNames& names) {
+                                                     const FieldNames& names, bool stream) {
+  record.receive(prompts, stream);
   POME_TRY(check_serving(context));
   POME_TRY(check_choice_count(context.engine.stats(), prompts));
+  if (record.was_aborted()) {
+    return Error{ErrorCode::cancelled, "the request was aborted before it began", {}};
+  }
   Result<std::shared_ptr<Generation>> generation =
       Generation::start({.dispatcher = context.dispatcher,
                          .text = context.text,
@@ -134,6 +127,7 @@ Result<std::shared_ptr<Generation>> start_generation(ServerContext& context, Exc
     }
     return error;
   }
+  record.start();
   exchange.on_client_gone([weak = std::weak_ptr(*generation)] {
     if (const auto running = weak.lock()) {
       running->cancel();
@@ -143,7 +137,7 @@ Result<std::shared_ptr<Generation>> start_generation(ServerContext& context, Exc
 }
 
 asio::awaitable<Result<std::vector<ChoiceOutput>>> collect(std::shared_ptr<Generation> generation,
-                                                           ActiveRequest& active) {
+                                                           RequestRecord& record) {
   std::vector<ChoiceOutput> outputs(generation->choice_count());
   std::optional<Error> error;
   for (;;) {
@@ -152,7 +146,7 @@ asio::awaitable<Result<std::vector<ChoiceOutput>>> collect(std::shared_ptr<Gener
       break;
     }
     for (Delta& delta : deltas) {
-      active.saw(delta);
+      record.saw(delta);
       if (delta.finish == Finish::error && !error) {
         error = delta.error;
         generation->cancel();
@@ -170,7 +164,7 @@ asio::awaitable<Result<std::vector<ChoiceOutput>>> collect(std::shared_ptr<Gener
 }
 
 asio::awaitable<void> stream(Exchange& exchange, std::shared_ptr<Generation> generation,
-                             ActiveRequest& active, const StreamWriter& writer) {
+                             RequestRecord& record, const StreamWriter& writer) {
   std::optional<Error> error;
   bool error_sent = false;
   for (;;) {
@@ -181,7 +175,7 @@ asio::awaitable<void> stream(Exchange& exchange, std::shared_ptr<Generation> gen
     std::string frames;
     for (size_t i = 0; i < deltas.size(); ++i) {
       const Delta& delta = deltas[i];
-      active.saw(delta);
+      record.saw(delta);
       if (error) {
         continue;
       }
@@ -216,21 +210,6 @@ asio::awaitable<void> stream(Exchange& exchange, std::shared_ptr<Generation> gen
   end += protocol::kSseDone;
   co_await exchange.send(std::move(end));
   co_await exchange.end_stream();
-}
-
-std::string finish_name(Finish finish) {
-  switch (finish) {
-    case Finish::stop:
-      return "stop";
-    case Finish::length:
-      return "length";
-    case Finish::abort:
-      return "abort";
-    case Finish::none:
-    case Finish::error:
-      break;
-  }
-  return {};
 }
 
 protocol::openai::Usage usage_of(const std::vector<Delta>& last, int32_t choices_per_prompt) {

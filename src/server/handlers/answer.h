@@ -1,6 +1,5 @@
 #pragma once
 
-#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -13,23 +12,11 @@
 // What the endpoints that generate have in common.
 namespace pome::server {
 
-// Counts one generating request for as long as it lives, and reports its times at the end.
-class ActiveRequest {
- public:
-  explicit ActiveRequest(ServerContext& context);
-  ~ActiveRequest();
-  ActiveRequest(const ActiveRequest&) = delete;
-  ActiveRequest& operator=(const ActiveRequest&) = delete;
-
-  void saw(const Delta& delta);
-  double seconds() const;
-
- private:
-  ServerContext& context_;
-  const std::chrono::steady_clock::time_point start_;
-  double first_token_s_ = -1.0;
-  int64_t tokens_ = 0;
-};
+// Ends the request with an error. Where the queue is full, Retry-After says when places will be
+// free at the rate at which answers end now.
+asio::awaitable<void> refuse(ServerContext& context, Exchange& exchange, const Error& error);
+asio::awaitable<void> refuse(ServerContext& context, Exchange& exchange, RequestRecord& record,
+                             const Error& error);
 
 // 503 while the model loads or the server drains.
 Status check_serving(const ServerContext& context);
@@ -43,16 +30,16 @@ void log_hints(const Request& request, const std::vector<std::string>& hints);
 // The body as JSON. UTF-8, depth and trailing text are checked.
 Result<json::value> parse_body(const Request& request);
 
-// Starts the generation and ties it to the client: it is cancelled when the client goes. The engine
-// speaks of "prompt" and "max_tokens"; `prompt_field` and `limit_field` say what this endpoint
-// calls them.
+// How the endpoint calls what the engine calls "prompt" and "max_tokens", for its errors.
 struct FieldNames {
   std::string_view prompt;
   std::string_view limit;
 };
+// Starts the generation and ties it to the client: it is cancelled when the client goes.
 Result<std::shared_ptr<Generation>> start_generation(ServerContext& context, Exchange& exchange,
+                                                     RequestRecord& record,
                                                      std::vector<PromptJob> prompts,
-                                                     const FieldNames& names);
+                                                     const FieldNames& names, bool stream);
 
 // Everything that one choice has said.
 struct ChoiceOutput {
@@ -63,7 +50,7 @@ struct ChoiceOutput {
 
 // Waits for the end. An error of any choice is the error of all, and cancels the rest.
 asio::awaitable<Result<std::vector<ChoiceOutput>>> collect(std::shared_ptr<Generation> generation,
-                                                           ActiveRequest& active);
+                                                           RequestRecord& record);
 
 // Streams until the end. `frames` turns one delta into server-sent events; `tail` gives what stands
 // between the last delta and [DONE]. Errors before the first delta are a plain reply, later ones an
@@ -77,9 +64,7 @@ struct StreamWriter {
   std::function<void(const Delta&)> skip = {};
 };
 asio::awaitable<void> stream(Exchange& exchange, std::shared_ptr<Generation> generation,
-                             ActiveRequest& active, const StreamWriter& writer);
-
-std::string finish_name(Finish finish);  // "stop", "length", "abort"; empty for none
+                             RequestRecord& record, const StreamWriter& writer);
 
 // Choice k of prompt i: counts of the prompts once, of the outputs each.
 protocol::openai::Usage usage_of(const std::vector<Delta>& last, int32_t choices_per_prompt);

@@ -130,19 +130,17 @@ json::object whole_reply(const openai::ChatRequest& request, const openai::Reply
 }  // namespace
 
 asio::awaitable<void> handle_chat(ServerContext& context, Exchange& exchange) {
-  ActiveRequest active(context);
+  RequestRecord record(context.journal, exchange.request());
   Result<ChatWork> work =
       co_await context.prompts.run([&] { return read_chat(context, exchange.request()); });
   if (!work) {
-    Reply refusal = error_reply(work.error());
-    co_await exchange.reply(std::move(refusal));
+    co_await refuse(context, exchange, record, work.error());
     co_return;
   }
   const openai::ChatRequest& request = work->request;
   log_hints(exchange.request(), request.hints);
   if (const Status named = check_model_name(context, request.model); !named) {
-    Reply refusal = error_reply(named.error());
-    co_await exchange.reply(std::move(refusal));
+    co_await refuse(context, exchange, record, named.error());
     co_return;
   }
   if (exchange.client_gone()) {
@@ -152,11 +150,10 @@ asio::awaitable<void> handle_chat(ServerContext& context, Exchange& exchange) {
       request.rid.empty() ? fmt::format("chatcmpl-{}", random_id()) : request.rid;
   std::vector<PromptJob> prompts;
   prompts.push_back({.tokens = std::move(work->tokens), .fields = request.generation, .rid = rid});
-  auto generation =
-      start_generation(context, exchange, std::move(prompts), {"messages", "max_tokens"});
+  auto generation = start_generation(context, exchange, record, std::move(prompts),
+                                     {"messages", "max_tokens"}, request.stream);
   if (!generation) {
-    Reply refusal = error_reply(generation.error());
-    co_await exchange.reply(std::move(refusal));
+    co_await refuse(context, exchange, record, generation.error());
     co_return;
   }
   const openai::ReplyHead head = head_of(context, rid);
@@ -164,13 +161,12 @@ asio::awaitable<void> handle_chat(ServerContext& context, Exchange& exchange) {
     ChatStream chat(request, head);
     const StreamWriter writer{.frames = [&](const Delta& delta) { return chat.frames(delta); },
                               .tail = [&] { return chat.tail(); }};
-    co_await stream(exchange, std::move(*generation), active, writer);
+    co_await stream(exchange, std::move(*generation), record, writer);
     co_return;
   }
-  Result<std::vector<ChoiceOutput>> outputs = co_await collect(std::move(*generation), active);
+  Result<std::vector<ChoiceOutput>> outputs = co_await collect(std::move(*generation), record);
   if (!outputs) {
-    Reply refusal = error_reply(outputs.error());
-    co_await exchange.reply(std::move(refusal));
+    co_await refuse(context, exchange, record, outputs.error());
     co_return;
   }
   Reply answer = json_reply(200, whole_reply(request, head, std::move(*outputs)));

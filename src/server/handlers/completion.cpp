@@ -143,19 +143,17 @@ std::vector<PromptJob> jobs_of(const CompletionWork& work, const std::string& ri
 }  // namespace
 
 asio::awaitable<void> handle_completion(ServerContext& context, Exchange& exchange) {
-  ActiveRequest active(context);
+  RequestRecord record(context.journal, exchange.request());
   Result<CompletionWork> work =
       co_await context.prompts.run([&] { return read_completion(context, exchange.request()); });
   if (!work) {
-    Reply refusal = error_reply(work.error());
-    co_await exchange.reply(std::move(refusal));
+    co_await refuse(context, exchange, record, work.error());
     co_return;
   }
   const openai::CompletionRequest& request = work->request;
   log_hints(exchange.request(), request.hints);
   if (const Status named = check_model_name(context, request.model); !named) {
-    Reply refusal = error_reply(named.error());
-    co_await exchange.reply(std::move(refusal));
+    co_await refuse(context, exchange, record, named.error());
     co_return;
   }
   if (exchange.client_gone()) {
@@ -166,11 +164,10 @@ asio::awaitable<void> handle_completion(ServerContext& context, Exchange& exchan
       .id = request.rid.empty() ? fmt::format("cmpl-{}", random_id()) : request.rid,
       .created_s = std::chrono::duration_cast<std::chrono::seconds>(now).count(),
       .model = context.options.served_model_name};
-  auto generation =
-      start_generation(context, exchange, jobs_of(*work, head.id), {"prompt", "max_tokens"});
+  auto generation = start_generation(context, exchange, record, jobs_of(*work, head.id),
+                                     {"prompt", "max_tokens"}, request.stream);
   if (!generation) {
-    Reply refusal = error_reply(generation.error());
-    co_await exchange.reply(std::move(refusal));
+    co_await refuse(context, exchange, record, generation.error());
     co_return;
   }
   if (request.stream) {
@@ -178,13 +175,12 @@ asio::awaitable<void> handle_completion(ServerContext& context, Exchange& exchan
     const StreamWriter writer{
         .frames = [&](const Delta& delta) { return completion.frames(delta); },
         .tail = [&] { return completion.tail(); }};
-    co_await stream(exchange, std::move(*generation), active, writer);
+    co_await stream(exchange, std::move(*generation), record, writer);
     co_return;
   }
-  Result<std::vector<ChoiceOutput>> outputs = co_await collect(std::move(*generation), active);
+  Result<std::vector<ChoiceOutput>> outputs = co_await collect(std::move(*generation), record);
   if (!outputs) {
-    Reply refusal = error_reply(outputs.error());
-    co_await exchange.reply(std::move(refusal));
+    co_await refuse(context, exchange, record, outputs.error());
     co_return;
   }
   Reply answer = json_reply(200, whole_reply(*work, head, std::move(*outputs)));

@@ -13,6 +13,7 @@
 #include "server/generation/generation.h"
 #include "server/generation/work_pool.h"
 #include "server/http/exchange.h"
+#include "server/journal/request_record.h"
 #include "telemetry/server_metrics.h"
 
 namespace pome::server {
@@ -25,8 +26,13 @@ struct ServingOptions {
   bool incremental_streaming_output = false;  // POST /generate streams pieces instead of the whole
   std::chrono::milliseconds watchdog_timeout{300'000};
   std::chrono::milliseconds health_generate_timeout{20'000};
-  json::object server_args = {};  // for GET /get_server_info
-  int64_t created_s = 0;          // Unix time of the start
+  RequestLogOptions request_log = {};
+  telemetry::MetricsOptions metrics = {};  // the served name stands in for an empty model_name
+  bool metrics_enabled = true;             // false: GET /metrics is 404
+  bool report_cached_tokens = true;        // false: usage and meta_info say nothing of them
+  telemetry::Trace* trace = nullptr;       // outlives the server
+  json::object server_args = {};           // for GET /get_server_info
+  int64_t created_s = 0;                   // Unix time of the start
 };
 
 // What all handlers share. Network thread only, unless a member says otherwise.
@@ -38,8 +44,8 @@ struct ServerContext {
   WorkPool& prompts;  // templates and tokenizing
   WorkPool& deltas;   // detokenizing
   telemetry::ServerMetrics& metrics;
+  Journal& journal;
   std::atomic<bool> draining{false};  // any thread
-  int active = 0;                     // requests that generate
 };
 
 std::vector<Route> routes(ServerContext& context);

@@ -35,7 +35,8 @@ Result<GenerateWork> read_generate(const ServerContext& context, const Request& 
   for (size_t i = 0; i < work.request.prompts.size(); ++i) {
     PromptJob job{.fields = work.request.generations[i],
                   .max_tokens_yields = !work.request.max_tokens_named[i],
-                  .rid = work.request.rids.empty() ? random_id() : work.request.rids[i]};
+                  .rid = work.request.rids.empty() ? random_id() : work.request.rids[i],
+                  .group_rid = work.request.group_rid};
     if (const auto* tokens = std::get_if<std::vector<Token>>(&work.request.prompts[i])) {
       job.tokens = *tokens;
     } else {
@@ -120,12 +121,11 @@ std::vector<GenerateChoice> choices_of(const GenerateWork& work) {
 }  // namespace
 
 asio::awaitable<void> handle_generate(ServerContext& context, Exchange& exchange) {
-  ActiveRequest active(context);
+  RequestRecord record(context.journal, exchange.request());
   Result<GenerateWork> work =
       co_await context.prompts.run([&] { return read_generate(context, exchange.request()); });
   if (!work) {
-    Reply refusal = error_reply(work.error());
-    co_await exchange.reply(std::move(refusal));
+    co_await refuse(context, exchange, record, work.error());
     co_return;
   }
   log_hints(exchange.request(), work->request.hints);
@@ -134,19 +134,18 @@ asio::awaitable<void> handle_generate(ServerContext& context, Exchange& exchange
   }
   std::vector<GenerateChoice> choices = choices_of(*work);
   const bool by_ids = !work->request.prompts.empty() && work->request.prompts[0].index() == 1;
-  auto generation =
-      start_generation(context, exchange, work->jobs,
-                       {by_ids ? "input_ids" : "text", "sampling_params.max_new_tokens"});
+  auto generation = start_generation(
+      context, exchange, record, work->jobs,
+      {by_ids ? "input_ids" : "text", "sampling_params.max_new_tokens"}, work->request.stream);
   if (!generation) {
-    Reply refusal = error_reply(generation.error());
-    co_await exchange.reply(std::move(refusal));
+    co_await refuse(context, exchange, record, generation.error());
     co_return;
   }
   if (work->request.stream) {
     const bool incremental = context.options.incremental_streaming_output;
     const auto add = [&](const Delta& delta) -> GenerateChoice& {
       GenerateChoice& choice = choices[static_cast<size_t>(delta.choice)];
-      choice.add(delta.text, delta.tokens, delta, active.seconds());
+      choice.add(delta.text, delta.tokens, delta, record.seconds());
       return choice;
     };
     const StreamWriter writer{.frames =
@@ -160,19 +159,18 @@ asio::awaitable<void> handle_generate(ServerContext& context, Exchange& exchange
                                   },
                               .tail = [] { return std::string(); },
                               .skip = [&](const Delta& delta) { add(delta); }};
-    co_await stream(exchange, std::move(*generation), active, writer);
+    co_await stream(exchange, std::move(*generation), record, writer);
     co_return;
   }
-  Result<std::vector<ChoiceOutput>> outputs = co_await collect(std::move(*generation), active);
+  Result<std::vector<ChoiceOutput>> outputs = co_await collect(std::move(*generation), record);
   if (!outputs) {
-    Reply refusal = error_reply(outputs.error());
-    co_await exchange.reply(std::move(refusal));
+    co_await refuse(context, exchange, record, outputs.error());
     co_return;
   }
   json::array bodies;
   for (size_t i = 0; i < outputs->size(); ++i) {
     const ChoiceOutput& output = (*outputs)[i];
-    choices[i].add(output.text, output.tokens, output.last, active.seconds());
+    choices[i].add(output.text, output.tokens, output.last, record.seconds());
     bodies.push_back(choices[i].body());
   }
   const bool single = !work->request.list && bodies.size() == 1;

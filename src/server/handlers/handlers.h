@@ -11,6 +11,7 @@ asio::awaitable<void> handle_generate(ServerContext& context, Exchange& exchange
 asio::awaitable<void> handle_tokenize(ServerContext& context, Exchange& exchange);
 asio::awaitable<void> handle_detokenize(ServerContext& context, Exchange& exchange);
 asio::awaitable<void> handle_abort(ServerContext& context, Exchange& exchange);
+asio::awaitable<void> handle_flush_cache(ServerContext& context, Exchange& exchange);
 asio::awaitable<void> handle_models(ServerContext& context, Exchange& exchange);
 asio::awaitable<void> handle_model(ServerContext& context, Exchange& exchange);
 asio::awaitable<void> handle_health(ServerContext& context, Exchange& exchange);

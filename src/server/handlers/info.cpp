@@ -38,6 +38,32 @@ json::object details_body(engine::EngineDetails details) {
   return body;
 }
 
+telemetry::EngineFigures figures_of(const engine::EngineStats& stats,
+                                    const engine::EngineDetails& details) {
+  telemetry::EngineFigures figures{
+      .ready = stats.ready,
+      .running = stats.running,
+      .waiting = stats.waiting,
+      .kv_tokens_used = stats.kv_tokens_used,
+      .kv_tokens_max = stats.kv_tokens_max,
+      .steps_total = stats.steps,
+      .failed_steps_total = stats.failed_steps,
+      .last_step_age_s = std::chrono::duration<double>(stats.last_step_age).count(),
+      .computed_prompt_tokens_total = stats.prompt_tokens_total,
+      .cached_prompt_tokens_total = stats.cached_tokens_total,
+      .generated_tokens_total = stats.generated_tokens_total,
+      .retracted_total = stats.retracted_total,
+      .evicted_tokens_total = stats.evicted_tokens_total,
+      .generated_tokens_per_s = stats.last_generated_tokens_per_s};
+  for (const engine::MemoryFigure& memory : details.memory) {
+    figures.memory.push_back({memory.item, memory.planned_bytes, memory.measured_bytes});
+  }
+  for (const engine::KernelRuns& kernel : details.kernel_runs) {
+    figures.kernels.push_back({kernel.variant, kernel.runs});
+  }
+  return figures;
+}
+
 }  // namespace
 
 asio::awaitable<void> handle_models(ServerContext& context, Exchange& exchange) {
@@ -53,8 +79,7 @@ asio::awaitable<void> handle_model(ServerContext& context, Exchange& exchange) {
                       fmt::format("the model does not exist; served here: '{}'",
                                   context.options.served_model_name),
                       "model"};
-    Reply refusal = error_reply(error);
-    co_await exchange.reply(std::move(refusal));
+    co_await refuse(context, exchange, error);
     co_return;
   }
   Reply answer = json_reply(200, openai::model_body(card_of(context)));
@@ -100,17 +125,13 @@ asio::awaitable<void> handle_model_info(ServerContext& context, Exchange& exchan
 }
 
 asio::awaitable<void> handle_metrics(ServerContext& context, Exchange& exchange) {
-  const engine::EngineStats stats = context.engine.stats();
+  if (!context.options.metrics_enabled) {
+    const Error error{ErrorCode::not_found, "the server was started without metrics", {}};
+    co_await refuse(context, exchange, error);
+    co_return;
+  }
   Reply reply{
-      .body = context.metrics.text({.running = stats.running,
-                                    .waiting = stats.waiting,
-                                    .kv_tokens_used = stats.kv_tokens_used,
-                                    .kv_tokens_max = stats.kv_tokens_max,
-                                    .prompt_tokens_total = stats.prompt_tokens_total,
-                                    .cached_tokens_total = stats.cached_tokens_total,
-                                    .generated_tokens_total = stats.generated_tokens_total,
-                                    .cancelled_total = stats.cancelled_total,
-                                    .generated_tokens_per_s = stats.last_generated_tokens_per_s}),
+      .body = context.metrics.text(figures_of(context.engine.stats(), context.engine.details())),
       .content_type = "text/plain; version=0.0.4; charset=utf-8"};
   co_await exchange.reply(std::move(reply));
 }

@@ -28,6 +28,8 @@ constexpr RouteRow kRoutes[] = {
     {"POST", "/v1/detokenize", handle_detokenize},
     {"POST", "/detokenize", handle_detokenize},
     {"POST", "/abort_request", handle_abort},
+    {"POST", "/flush_cache", handle_flush_cache},
+    {"GET", "/flush_cache", handle_flush_cache},
     {"GET", "/get_server_info", handle_server_info},
     {"GET", "/server_info", handle_server_info},
     {"GET", "/get_model_info", handle_model_info},

@@ -64,7 +64,11 @@ asio::awaitable<void> answer(ServerContext& context, Exchange& exchange,
                              Result<json::object> (*work)(const ServerContext&, const Request&)) {
   const Result<json::object> reply =
       co_await context.prompts.run([&] { return work(context, exchange.request()); });
-  Reply said = reply ? json_reply(200, *reply) : error_reply(reply.error());
+  if (!reply) {
+    co_await refuse(context, exchange, reply.error());
+    co_return;
+  }
+  Reply said = json_reply(200, *reply);
   co_await exchange.reply(std::move(said));
 }
 
@@ -76,23 +80,6 @@ asio::awaitable<void> handle_tokenize(ServerContext& context, Exchange& exchange
 
 asio::awaitable<void> handle_detokenize(ServerContext& context, Exchange& exchange) {
   return answer(context, exchange, detokenize);
-}
-
-asio::awaitable<void> handle_abort(ServerContext& context, Exchange& exchange) {
-  const Result<json::value> body = parse_body(exchange.request());
-  const Result<native::AbortRequest> request =
-      body ? native::parse_abort_request(*body) : Result<native::AbortRequest>(body.error());
-  if (!request) {
-    Reply refusal = error_reply(request.error());
-    co_await exchange.reply(std::move(refusal));
-    co_return;
-  }
-  const int found =
-      request->abort_all ? context.dispatcher.abort_all() : context.dispatcher.abort(request->rid);
-  json::object reply;
-  reply["aborted"] = found;
-  Reply answer = json_reply(200, reply);
-  co_await exchange.reply(std::move(answer));
 }
 
 }  // namespace pome::server

@@ -11,10 +11,10 @@ Reply json_reply(int status, const json::value& body) {
   return {.status = status, .body = to_string(body)};
 }
 
-Reply error_reply(const Error& error) {
+Reply error_reply(const Error& error, int retry_after_s) {
   Reply reply = json_reply(protocol::http_status(error.code), protocol::error_body(error));
   if (error.code == ErrorCode::queue_full || error.code == ErrorCode::unavailable) {
-    reply.headers.emplace_back("Retry-After", "1");
+    reply.headers.emplace_back("Retry-After", std::to_string(retry_after_s));
   }
   if (error.code == ErrorCode::unauthorized) {
     reply.headers.emplace_back("WWW-Authenticate", "Bearer");

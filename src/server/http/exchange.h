@@ -26,8 +26,8 @@ struct Reply {
 };
 
 Reply json_reply(int status, const json::value& body);
-// OpenAI's error body; queue_full carries Retry-After.
-Reply error_reply(const Error& error);
+// OpenAI's error body; queue_full and unavailable carry Retry-After.
+Reply error_reply(const Error& error, int retry_after_s = 1);
 
 // One request and the answer to it. A handler either calls reply() once, or begin_stream(), send()
 // any number of times and end_stream(). Network thread only.
