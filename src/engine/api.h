@@ -105,7 +105,8 @@ struct EngineStats {
   int64_t retracted_total = 0;       // times that a sequence gave its pages back and waited again
   int64_t evicted_tokens_total = 0;  // cached prefixes that made room
   int32_t kv_tokens_max = 0;
-  int32_t kv_tokens_used = 0;
+  int32_t kv_tokens_used = 0;    // by running sequences
+  int32_t kv_tokens_cached = 0;  // that only the prefix cache holds
   double last_generated_tokens_per_s = 0.0;
 };
 

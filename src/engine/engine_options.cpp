@@ -54,6 +54,10 @@ Status check_options(const EngineOptions& o) {
     return invalid(fmt::format("[--mem-fraction-static] expected a number in (0, 1], got {}",
                                o.mem_fraction_static));
   }
+  if (!(o.schedule_conservativeness > 0.0 && o.schedule_conservativeness <= 10.0)) {
+    return invalid(fmt::format("[--schedule-conservativeness] expected a number in (0, 10], got {}",
+                               o.schedule_conservativeness));
+  }
   return {};
 }
 

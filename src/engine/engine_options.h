@@ -42,6 +42,10 @@ struct EngineOptions {
   int32_t page_size = 16;            // tokens
   KvDtype kv_cache_dtype = KvDtype::automatic;
   scheduler::Policy schedule_policy = scheduler::Policy::fcfs;
+  double schedule_conservativeness = 1.0;  // larger: sequences are admitted later, fewer retracted
+  bool disable_overlap_schedule = false;
+  bool disable_radix_cache = false;
+  kvcache::Eviction eviction = kvcache::Eviction::lru;  // of cached prefixes
 
   double mem_fraction_static = 0.9;
   int64_t max_memory_bytes = 0;  // 0: no cap

@@ -9,7 +9,6 @@
 namespace pome::engine {
 namespace {
 
-using scheduler::PageRun;
 using scheduler::Row;
 using scheduler::StepPlan;
 
@@ -38,7 +37,7 @@ Inputs inputs_of(const StepPlan& plan) {
   for (const Row& row : plan.rows) {
     if (const auto* flight = std::get_if<scheduler::FromStepInFlight>(&row.input)) {
       CHECK(row.count == 1, "a sampled token is one token");
-      inputs.places.push_back(flight_begin + flight->row);
+      inputs.places.push_back(flight_begin + flight->output);
       inputs.from_flight = true;
       continue;
     }
@@ -66,8 +65,10 @@ layers::GroupForward group_of(const StepPlan& plan, size_t group, int32_t page_t
   std::vector<std::vector<int32_t>> tables;
   size_t pages_max = 1;
   for (const Row& row : plan.rows) {
-    std::vector<int32_t>& table = tables.emplace_back();
-    for (const PageRun& run : row.page_groups.at(group)) {
+    const kvcache::PageTable& pages = row.page_groups.at(group);
+    // What a window group has given up is the sink: no query looks there.
+    std::vector<int32_t>& table = tables.emplace_back(static_cast<size_t>(pages.first_block), 0);
+    for (const kvcache::PageRun& run : pages.runs) {
       for (int32_t i = 0; i < run.count; ++i) {
         table.push_back(static_cast<int32_t>(run.first) + i);
       }

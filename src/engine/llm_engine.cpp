@@ -29,23 +29,6 @@ ModelInfo unloaded_info(const EngineOptions& options) {
   return info;
 }
 
-// What the token lane does not do.
-Status check_lane(const Job& job) {
-  if (job.score_from >= 0) {
-    return invalid("[score_from] log probabilities of the prompt are not supported by this engine",
-                   "score_from");
-  }
-  if (job.max_tokens == 0) {
-    return invalid("[max_tokens] expected at least 1, got 0: this engine answers with tokens only",
-                   "max_tokens");
-  }
-  if (!job.logprob_tokens.empty()) {
-    return invalid("[logprob_tokens] this engine gives log probabilities of the best tokens only",
-                   "logprob_tokens");
-  }
-  return {};
-}
-
 json::object plan_details(const MemoryPlan& plan) {
   return {{"budget_bytes", plan.budget_bytes},
           {"planned_bytes", plan.planned_bytes()},
@@ -122,7 +105,6 @@ Status LlmEngine::submit(Job job) {
     }
   }
   POME_TRY(check_job(job, model()));
-  POME_TRY(check_lane(job));
   if (!reserve_place()) {
     return Error{
         ErrorCode::queue_full,
@@ -185,9 +167,16 @@ EngineDetails LlmEngine::details() const {
 }
 
 Status LlmEngine::flush_cache() {
-  return Error{ErrorCode::unavailable,
-               "[engine] no prefix is cached between requests: there is nothing to flush",
-               {}};
+  {
+    const std::lock_guard lock(mutex_);
+    if (state_ != State::ready) {
+      return Error{ErrorCode::unavailable, "[engine] no model is running", {}};
+    }
+  }
+  if (!inbox_.push_unbounded(FlushCache{})) {
+    return Error{ErrorCode::unavailable, "[engine] the server is shutting down", {}};
+  }
+  return {};
 }
 
 void LlmEngine::drain() {
@@ -292,8 +281,10 @@ void LlmEngine::take(TokenLane& lane, Message message, std::vector<Event>& event
     lane.add(std::move(*job), events);
   } else if (const auto* cancelled = std::get_if<CancelRequest>(&message)) {
     lane.cancel(cancelled->request, events);
+  } else if (const auto* finished = std::get_if<FinishSequence>(&message)) {
+    lane.finish(finished->sequence, events);
   } else {
-    lane.finish(std::get<FinishSequence>(message).sequence, events);
+    lane.flush_cache();
   }
 }
 
@@ -316,6 +307,9 @@ void LlmEngine::note_lane(const TokenLane& lane) {
   const std::lock_guard lock(mutex_);
   totals_.running = scheduler.running;
   totals_.kv_tokens_used = static_cast<int32_t>(scheduler.tokens_used);
+  totals_.kv_tokens_cached = static_cast<int32_t>(scheduler.tokens_cached);
+  totals_.retracted_total = scheduler.retracted_total;
+  totals_.evicted_tokens_total = scheduler.evicted_tokens_total;
 }
 
 void LlmEngine::note_step(const StepOutcome& outcome) {
@@ -325,6 +319,7 @@ void LlmEngine::note_step(const StepOutcome& outcome) {
   const std::lock_guard lock(mutex_);
   ++totals_.steps;
   totals_.prompt_tokens_total += outcome.prompt_tokens;
+  totals_.cached_tokens_total += outcome.cached_tokens;
   totals_.generated_tokens_total += outcome.generated_tokens;
   if (outcome.failed) {
     ++totals_.failed_steps;

@@ -53,7 +53,8 @@ class LlmEngine final : public Engine {
   struct FinishSequence {
     SequenceId sequence{};
   };
-  using Message = std::variant<Job, CancelRequest, FinishSequence>;
+  struct FlushCache {};
+  using Message = std::variant<Job, CancelRequest, FinishSequence, FlushCache>;
   enum class State { loading, ready, failed, stopped };
 
   void run();

@@ -4,23 +4,15 @@
 
 #include <algorithm>
 #include <limits>
-#include <stdexcept>
 #include <utility>
 
 #include "engine/compute_device.h"
-#include "engine/gather.h"
 #include "engine/job_check.h"
 #include "kernels/backend.h"
 #include "kvpool/page_memory.h"
-#include "scheduler/step_plan_json.h"
 
 namespace pome::engine {
 namespace {
-
-using scheduler::EndReason;
-using scheduler::Row;
-using scheduler::RowResult;
-using scheduler::StepPlan;
 
 // A longer step gains no speed and costs activations.
 int32_t step_tokens_max(const EngineOptions& options, bool gpu) {
@@ -66,20 +58,6 @@ MemoryDemand demand_of(const EngineOptions& options, const models::LanguageModel
           .kv_tokens_wished = options.max_total_tokens,
           .mlx_cache_bytes = options.mlx_cache_bytes,
           .pool_committed = !kernels::own_cpu_kernels() || !kvpool::PageMemory::commits_as_used()};
-}
-
-FinishReason finish_reason(EndReason reason) {
-  switch (reason) {
-    case EndReason::stop_token:
-      return FinishReason::stop_token;
-    case EndReason::length:
-      return FinishReason::length;
-    case EndReason::aborted:
-      return FinishReason::cancelled;
-    case EndReason::failed:
-      return FinishReason::error;
-  }
-  return FinishReason::error;
 }
 
 }  // namespace
@@ -136,12 +114,17 @@ TokenLane::TokenLane(const EngineOptions& options, Loaded loaded)
       plan_(std::move(loaded.plan)),
       spec_(std::move(loaded.spec)),
       pool_(make_pool()),
-      scheduler_({.max_running_requests = options.max_running_requests,
-                  .max_queued_requests = options.max_queued_requests,
-                  .chunk_tokens_max = loaded.step_tokens_max,
-                  .policy = options.schedule_policy},
-                 spec_, plan_.group_pages),
+      scheduler_(
+          {.max_running_requests = options.max_running_requests,
+           .max_queued_requests = options.max_queued_requests,
+           .chunk_tokens_max = loaded.step_tokens_max,
+           .scored_tokens_max = sampling::score_tokens_max(info_.vocab_tokens),
+           .policy = options.schedule_policy,
+           .conservativeness = options.schedule_conservativeness,
+           .cache = {.prefix_cache = !options.disable_radix_cache, .eviction = options.eviction}},
+          spec_, plan_.group_pages),
       budget_({.tokens_fixed = options.chunked_prefill_size, .tokens_max = loaded.step_tokens_max}),
+      nobody_({.temperature = 0.0f}, 0, {}, {}, sampling::WantedLogprobs()),
       seeds_(options.random_seed ? *options.random_seed : std::random_device{}()) {}
 
 kvpool::KvPool TokenLane::make_pool() const {
@@ -182,6 +165,7 @@ void TokenLane::add(Job job, std::vector<Event>& events) {
   }
   request.max_tokens = job.max_tokens;
   request.priority = job.priority;
+  request.cache_namespace = job.cache_namespace;
   request.stop_tokens = job.stop_tokens;
   if (!job.ignore_eos) {
     request.stop_tokens.insert(request.stop_tokens.end(), info_.eos_tokens.begin(),
@@ -190,9 +174,10 @@ void TokenLane::add(Job job, std::vector<Event>& events) {
   // Every request has its seed from here on, so that its text does not depend on when it runs.
   const uint64_t seed = job.sampling.seed ? *job.sampling.seed : seeds_();
   const auto prompt_tokens = static_cast<int32_t>(request.prompt.size());
+  request.score_from = job.score_from;
   sampling::SequenceState state(job.sampling, seed, request.prompt, request.stop_tokens,
-                                job.top_logprobs);
-  if (live_.contains(id)) {
+                                {.top = job.top_logprobs, .requested = job.logprob_tokens});
+  if (live_.contains(id) || scheduler_.find(id) != nullptr) {
     events.push_back({.request = job.request,
                       .sequence = id,
                       .finish = FinishReason::error,
@@ -200,10 +185,11 @@ void TokenLane::add(Job job, std::vector<Event>& events) {
                       .prompt_tokens = prompt_tokens});
     return;
   }
-  live_.emplace(id, Live{.request = job.request,
-                         .prompt_tokens = prompt_tokens,
-                         .completion_tokens = 0,
-                         .sampling = std::move(state)});
+  live_.emplace(id,
+                Live{.request = job.request,
+                     .prompt_tokens = prompt_tokens,
+                     .scored_prompt = job.score_from >= 0 ? request.prompt : std::vector<Token>(),
+                     .sampling = std::move(state)});
   if (Status status = scheduler_.submit(std::move(request)); !status) {
     Event event = close(id, FinishReason::error);
     event.error = status.error();
@@ -237,137 +223,12 @@ void TokenLane::cancel_all(std::vector<Event>& events) {
   }
 }
 
-StepOutcome TokenLane::step() {
-  const auto began = std::chrono::steady_clock::now();
-  StepOutcome outcome;
-  const int32_t tokens =
-      std::max(budget_.tokens(somebody_is_answered()), options_.max_running_requests);
-  const StepPlan plan = scheduler_.plan(tokens);
-  if (plan.rows.empty()) {
-    return outcome;
-  }
-  outcome.rows = static_cast<int32_t>(plan.rows.size());
-  if (record_.is_open()) {
-    record_ << to_string(scheduler::to_json(plan)) << '\n' << std::flush;
-  }
-  std::optional<std::vector<sampling::SampledToken>> sampled;
-  try {
-    sampled = run(plan);
-  } catch (const std::exception& fault) {
-    fail(plan, fault.what(), outcome);
-  }
-  if (sampled) {
-    commit(plan, *sampled, outcome);
-  }
-  outcome.duration = std::chrono::steady_clock::now() - began;
-  if (!outcome.failed) {
-    budget_.observe(plan.token_count(), outcome.duration);
-  }
-  if (options_.check_every_step) {
-    scheduler_.check_integrity();
-  }
-  return outcome;
-}
-
-std::vector<sampling::SampledToken> TokenLane::run(const StepPlan& plan) {
-  // Handles only. An append writes in place, so what other sequences have in the pages stays.
-  std::optional<kvpool::KvPool> before = pool_;
-  try {
-    if (options_.before_step) {
-      options_.before_step(plan);
-    }
-    const layers::Forward forward = gather(plan, spec_, &pool_);
-    const models::StepOutput output = model_->forward(forward);
-    std::vector<const sampling::SequenceState*> states;
-    for (const Row& row : plan.rows) {
-      if (!row.outputs.empty()) {
-        states.push_back(&live_.at(row.sequence).sampling);
-      }
-    }
-    std::vector<mx::array> wanted = pool_.handles();
-    std::optional<sampling::SampleStep> sample;
-    if (!states.empty()) {
-      sample.emplace(output.logits, states);
-      const std::vector<mx::array> sampled = sample->arrays();
-      wanted.insert(wanted.end(), sampled.begin(), sampled.end());
-    }
-    if (!kernels::own_cpu_kernels()) {
-      before.reset();  // plain appends reuse the pool's buffer only when nobody else holds it
-    }
-    mx::eval(std::move(wanted));  // the one place where a step waits for the device
-    return sample ? sample->read() : std::vector<sampling::SampledToken>{};
-  } catch (...) {
-    pool_lost_ = !before;
-    pool_ = before ? std::move(*before) : make_pool();
-    throw;
-  }
-}
-
-void TokenLane::commit(const StepPlan& plan, const std::vector<sampling::SampledToken>& sampled,
-                       StepOutcome& outcome) {
-  std::vector<RowResult> results;
-  size_t next = 0;
-  std::map<SequenceId, size_t> event_of_sequence;
-  for (const Row& row : plan.rows) {
-    RowResult& result = results.emplace_back();
-    result.accepted = row.count;
-    Live& live = live_.at(row.sequence);
-    if (live.completion_tokens == 0) {
-      outcome.prompt_tokens += row.count;
-    }
-    if (row.outputs.empty()) {
-      continue;
-    }
-    const sampling::SampledToken& token = sampled.at(next++);
-    result.sampled = {token.token};
-    live.sampling.accept(token.token);
-    ++live.completion_tokens;
-    ++outcome.generated_tokens;
-    Event event = event_of(row.sequence, live);
-    TokenOutput& output = event.tokens.emplace_back();
-    output.token = token.token;
-    output.logprob = token.logprob;
-    for (const sampling::RankedToken& ranked : token.top) {
-      output.top.push_back({ranked.token, ranked.logprob});
-    }
-    event_of_sequence[row.sequence] = outcome.events.size();
-    outcome.events.push_back(std::move(event));
-  }
-  for (const scheduler::Ended& ended : scheduler_.commit(plan, results)) {
-    const auto found = event_of_sequence.find(ended.sequence);
-    if (found == event_of_sequence.end()) {
-      outcome.events.push_back(close(ended.sequence, finish_reason(ended.reason)));
-      continue;
-    }
-    outcome.events[found->second].finish = finish_reason(ended.reason);
-    outcome.events[found->second].matched_stop = ended.matched_stop;
-    live_.erase(ended.sequence);
-  }
-}
-
-void TokenLane::fail(const StepPlan& plan, const std::string& why, StepOutcome& outcome) {
-  outcome.failed = true;
-  std::vector<scheduler::Ended> ended = scheduler_.abandon(plan);
-  if (std::exchange(pool_lost_, false)) {
-    for (const auto& [sequence, live] : live_) {
-      if (scheduler_.is_running(sequence)) {
-        scheduler_.abort(sequence);
-        ended.push_back({.sequence = sequence, .reason = EndReason::failed});
-      }
-    }
-  }
-  for (const scheduler::Ended& end : ended) {
-    Event event = close(end.sequence, finish_reason(end.reason));
-    event.error = {ErrorCode::internal, fmt::format("[engine] the step failed: {}", why), {}};
-    outcome.events.push_back(std::move(event));
-  }
-}
-
 Event TokenLane::event_of(SequenceId sequence, const Live& live) const {
   Event event;
   event.request = live.request;
   event.sequence = sequence;
   event.prompt_tokens = live.prompt_tokens;
+  event.cached_tokens = live.cached_tokens.value_or(0);
   event.completion_tokens = live.completion_tokens;
   return event;
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <deque>
 #include <fstream>
 #include <map>
 #include <memory>
@@ -15,16 +16,18 @@
 #include "kvpool/kv_pool.h"
 #include "models/language_model.h"
 #include "sampling/sample_step.h"
+#include "sampling/score_step.h"
 #include "sampling/sequence_state.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/step_budget.h"
 
 namespace pome::engine {
 
-// What one step did.
+// What one step, or the end of one, did.
 struct StepOutcome {
   std::vector<Event> events = {};
   int32_t prompt_tokens = 0;  // prefilled
+  int32_t cached_tokens = 0;  // prompt tokens whose work was skipped
   int32_t generated_tokens = 0;
   int32_t rows = 0;  // 0: there was nothing to run
   std::chrono::nanoseconds duration{0};
@@ -53,7 +56,11 @@ class TokenLane {
   void cancel_all(std::vector<Event>& events);
 
   bool idle() const { return scheduler_.idle(); }
+  // Runs until the oldest step in flight has ended. With overlap the one after is planned and its
+  // forward pass submitted before, so that the device finds work while the host commits.
   StepOutcome step();
+  // Forgets every cached prefix; running sequences are not disturbed.
+  void flush_cache() { scheduler_.flush_cache(); }
   scheduler::SchedulerStats stats() const { return scheduler_.stats(); }
   double prefill_tokens_per_s() const { return budget_.tokens_per_s(); }
   void check_integrity() const { scheduler_.check_integrity(); }
@@ -62,8 +69,27 @@ class TokenLane {
   struct Live {
     RequestId request{};
     int32_t prompt_tokens = 0;
+    std::vector<Token> scored_prompt = {};      // the prompt, where the job wants scores of it
+    std::optional<int32_t> cached_tokens = {};  // known when its first step ends
     int32_t completion_tokens = 0;
     sampling::SequenceState sampling;
+  };
+
+  // A step from its plan to its commit.
+  struct Flight {
+    scheduler::StepPlan plan;
+    // The pool as it was without the step: handles only. Empty once a plain append may reuse it.
+    std::optional<kvpool::KvPool> before;
+    std::optional<mx::array> logits = {};
+    std::vector<mx::array> appended = {};  // the pool's handles after it
+    std::optional<sampling::SampleStep> sample = {};
+    std::optional<sampling::ScoreStep> score = {};
+    std::vector<size_t> scored_rows = {};  // one for each span of `score`
+  };
+  // What the sampler says of a step's rows; both empty for a row that says nothing.
+  struct Said {
+    std::optional<sampling::SampledToken> token = {};
+    std::vector<sampling::SampledToken> scores = {};
   };
 
   struct Loaded {
@@ -75,11 +101,21 @@ class TokenLane {
   };
   TokenLane(const EngineOptions& options, Loaded loaded);
 
-  // Gather, run and sample; returns when the device has finished.
-  std::vector<sampling::SampledToken> run(const scheduler::StepPlan& plan);
-  void commit(const scheduler::StepPlan& plan, const std::vector<sampling::SampledToken>& sampled,
-              StepOutcome& outcome);
-  void fail(const scheduler::StepPlan& plan, const std::string& why, StepOutcome& outcome);
+  // The three parts of a step. A fault in one fails the step's sequences; the others go on.
+  void launch(StepOutcome& outcome);
+  void sample(StepOutcome& outcome);
+  void finish_oldest(StepOutcome& outcome);
+
+  layers::Forward gathered(const scheduler::StepPlan& plan);
+  void sample_rows(Flight& flight) const;
+  // By row.
+  static std::vector<Said> wait_for(Flight& flight);
+  void commit(const scheduler::StepPlan& plan, const std::vector<Said>& said, StepOutcome& outcome);
+  Event take(const scheduler::Row& row, Live& live, const Said& said);
+  Event broken(SequenceId sequence);
+  void fail_newest(const std::string& why, StepOutcome& outcome);
+  void fail(Flight flight, const std::string& why, StepOutcome& outcome);
+  bool overlaps() const;
   kvpool::KvPool make_pool() const;
   // The last event of a sequence that holds nothing any more.
   Event close(SequenceId sequence, FinishReason reason);
@@ -92,10 +128,13 @@ class TokenLane {
   const MemoryPlan plan_;
   const kvcache::CacheSpec spec_;
   kvpool::KvPool pool_;
-  bool pool_lost_ = false;  // a plain append threw midway: what had pages fails with the step
   scheduler::Scheduler scheduler_;
   scheduler::StepBudget budget_;
   std::map<SequenceId, Live> live_;
+  std::deque<Flight> flights_;  // oldest first, at most two
+  // Stands for a sequence that ended while its row was in flight: its token is thrown away.
+  const sampling::SequenceState nobody_;
+  std::chrono::steady_clock::time_point step_began_;
   std::mt19937_64 seeds_;
   std::ofstream record_;
 };

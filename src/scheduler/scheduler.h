@@ -1,22 +1,26 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <list>
-#include <map>
 #include <optional>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "base/ids.h"
 #include "base/result.h"
-#include "kvcache/page_store.h"
+#include "kvcache/paged_cache.h"
+#include "scheduler/new_token_ratio.h"
+#include "scheduler/sequence.h"
 #include "scheduler/step_plan.h"
 
 namespace pome::scheduler {
 
-// Which waiting sequence is admitted next.
+// Which waiting sequence is admitted next. A retracted one goes before the others of its rank.
 enum class Policy {
   fcfs,      // in order of arrival
+  lpm,       // the longest prefix match first, as long as nobody was overtaken too often
   priority,  // larger priority first, then in order of arrival
 };
 Result<Policy> parse_policy(std::string_view name);
@@ -25,36 +29,25 @@ struct SchedulerOptions {
   int32_t max_running_requests = 16;  // also the number of slots
   int32_t max_queued_requests = 256;  // waiting beyond those that run
   int32_t chunk_tokens_max = 2048;    // the longest prefill chunk of one row
+  int32_t scored_tokens_max = 2048;   // prompt positions that one step scores
   Policy policy = Policy::fcfs;
-};
-
-// One sequence to run.
-struct SequenceRequest {
-  SequenceId sequence{};
-  std::vector<Token> prompt;       // at least one token
-  int32_t max_tokens = 1;          // at least 1
-  std::vector<Token> stop_tokens;  // the model's EOS ids included, unless they are ignored
-  int32_t priority = 0;
-};
-
-enum class EndReason { stop_token, length, aborted, failed };
-
-// A sequence that holds nothing any more.
-struct Ended {
-  SequenceId sequence{};
-  EndReason reason = EndReason::length;
-  std::optional<Token> matched_stop = {};
+  double conservativeness = 1.0;  // --schedule-conservativeness
+  kvcache::PagedCacheOptions cache = {};
 };
 
 struct SchedulerStats {
   int32_t running = 0;
   int32_t waiting = 0;
-  int64_t tokens_used = 0;  // KV positions that have a page
+  int64_t tokens_used = 0;    // KV positions that running sequences hold
+  int64_t tokens_cached = 0;  // that only the prefix cache holds
   int64_t tokens_max = 0;
+  int64_t retracted_total = 0;
+  int64_t evicted_tokens_total = 0;  // that left the prefix cache to make room
 };
 
-// Owns every sequence from submit() to its end. plan() and commit() alternate; between them the
-// step is in flight and an aborted row keeps its pages until commit. One thread.
+// Owns every sequence from submit() to its end. plan() builds a step, commit() takes its results in
+// the same order. Up to two steps are in flight: the next may be planned before the one before is
+// committed, and then takes sampled tokens where they are, on the device. One thread.
 class Scheduler {
  public:
   Scheduler(const SchedulerOptions& options, const kvcache::CacheSpec& spec,
@@ -62,56 +55,76 @@ class Scheduler {
 
   // queue_full past the bound; invalid_argument, with the arithmetic, when it can never fit.
   Status submit(SequenceRequest request);
-  // Ends a sequence, waiting or running; at once, or in commit() when a step is in flight with it.
-  // Nothing when the id is unknown or already ended.
+  // Ends a sequence, waiting or running. Its rows in flight are ignored when they are committed,
+  // and its pages come back then. Nothing when the id is unknown or has ended.
   std::optional<Ended> abort(SequenceId sequence);
 
+  // Nothing waits, runs or is in flight.
   bool idle() const { return waiting_.empty() && running_.empty(); }
+  int32_t steps_in_flight() const { return static_cast<int32_t>(flights_.size()); }
   // The next step under `tokens_max` (at least max_running_requests, so that every stream moves).
-  // Empty when nothing can run. The step is then in flight until commit() or abandon().
+  // Without rows when nothing can run: then no step was built.
   StepPlan plan(int32_t tokens_max);
-  // One result per row of the plan, in its order.
+  // The oldest step in flight: one result for each of its rows, in their order.
   std::vector<Ended> commit(const StepPlan& plan, const std::vector<RowResult>& results);
-  // The step threw: its sequences end with `failed`.
+  // A step in flight threw: its sequences end with `failed`.
   std::vector<Ended> abandon(const StepPlan& plan);
+  // A step in flight could not run because an older one failed: what is left of its sequences is
+  // retracted and runs again.
+  void retry(const StepPlan& plan);
 
+  // Forgets every cached prefix. Running sequences keep their pages.
+  void flush_cache() { cache_.flush_cache(); }
+  // Null when the id is unknown or nothing of it is left.
+  const Sequence* find(SequenceId sequence) const;
   SchedulerStats stats() const;
-  // Admitted and not yet ended: it has a slot and pages.
-  bool is_running(SequenceId sequence) const { return store_.holds(sequence); }
   // Ends the process when slots, pages and sequences do not add up.
   void check_integrity() const;
 
  private:
-  struct Sequence {
-    SequenceRequest request;
-    SlotId slot{};
-    int32_t computed = 0;  // positions in the cache once the steps built so far have run
-    std::vector<Token> outputs = {};
-    bool in_flight = false;
-    bool aborted = false;
-
-    int32_t prompt_tokens() const { return static_cast<int32_t>(request.prompt.size()); }
-    int32_t prompt_left() const { return prompt_tokens() - computed; }
-    bool decoding() const { return prompt_left() <= 0; }
+  using Sequences = std::list<Sequence>;
+  struct Flight {
+    int64_t step = 0;
+    bool done = false;
   };
-  using Running = std::list<Sequence>;
 
+  // Admission (admission.cpp).
   void admit_waiting();
-  std::map<SequenceId, int32_t> share_prefill(int32_t tokens_max) const;
-  Row row_of(Sequence& sequence, int32_t count);
+  void sort_by_prefix();
+  bool shares_a_prefill(const Sequence& sequence, int32_t matched) const;
+  bool open_with_room(Sequence& sequence, bool is_short, const std::vector<int32_t>& owed);
+  std::vector<int32_t> pages_owed() const;
+  int32_t tokens_expected(const Sequence& sequence) const;
+  void admit(Sequences::iterator sequence);
+  Sequences::iterator place_of(const Sequence& sequence);
+
+  void add_decode_rows(StepPlan& plan);
+  void add_prefill_rows(int32_t room, bool may_retract, StepPlan& plan);
+  bool make_room(const Sequence& sequence, int32_t tokens);
+  void add_row(Sequence& sequence, int32_t count, StepPlan& plan);
+  bool yields_to(const Sequence& victim, const Sequence& other) const;
   std::optional<Ended> take_token(Sequence& sequence, Token token);
+  // A row's step is over; what its sequence waited for happens once nothing is in flight with it.
+  Sequence& land(const Row& row);
+  void settle(Sequence& sequence);
   // The only way out of `running_`: slot and pages come back.
-  Running::iterator release(Running::iterator sequence);
-  Running::iterator find_running(SequenceId sequence);
-  void check_in_flight(const StepPlan& plan) const;
+  void give_back(Sequence& sequence);
+  void retract(Sequence& sequence);
+  void erase(Sequence& sequence);
+  void finish_flight(const StepPlan& plan);
 
   const SchedulerOptions options_;
-  kvcache::PageStore store_;
-  std::list<SequenceRequest> waiting_;  // in the order of admission
-  Running running_;                     // in the order of admission
+  kvcache::PagedCache cache_;
+  Sequences waiting_;  // in the order of admission
+  Sequences running_;  // in the order in which they were admitted
+  std::unordered_map<SequenceId, Sequences::iterator> index_;
   std::vector<SlotId> slots_free_;
+  std::deque<Flight> flights_;  // oldest first
+  NewTokenRatio new_token_ratio_;
   int64_t step_ = 0;
-  std::optional<int64_t> step_in_flight_;
+  int64_t arrivals_ = 0;
+  int64_t admissions_ = 0;
+  int64_t retractions_ = 0;
 };
 
 }  // namespace pome::scheduler

@@ -9,6 +9,7 @@
 namespace pome::scheduler {
 namespace {
 
+using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -24,7 +25,7 @@ SequenceRequest request_of(uint64_t id, int32_t prompt_tokens, int32_t max_token
   SequenceRequest request;
   request.sequence = SequenceId{id};
   for (int32_t i = 0; i < prompt_tokens; ++i) {
-    request.prompt.push_back(i);
+    request.prompt.push_back(static_cast<Token>(1000 * id) + i);
   }
   request.max_tokens = max_tokens;
   return request;
@@ -34,8 +35,7 @@ SequenceRequest request_of(uint64_t id, int32_t prompt_tokens, int32_t max_token
 std::vector<RowResult> results_of(const StepPlan& plan, Token token = 50) {
   std::vector<RowResult> results;
   for (const Row& row : plan.rows) {
-    results.push_back(
-        {row.count, row.outputs.empty() ? std::vector<Token>{} : std::vector<Token>{token}});
+    results.push_back({row.count, row.samples ? std::vector<Token>{token} : std::vector<Token>{}});
   }
   return results;
 }
@@ -46,6 +46,13 @@ std::vector<std::pair<uint64_t, int32_t>> shape_of(const StepPlan& plan) {
     shape.emplace_back(static_cast<uint64_t>(row.sequence), row.count);
   }
   return shape;
+}
+
+void finish_all(Scheduler& scheduler) {
+  while (!scheduler.idle()) {
+    const StepPlan plan = scheduler.plan(64);
+    scheduler.commit(plan, results_of(plan));
+  }
 }
 
 Scheduler scheduler_of(int32_t pages = 101, SchedulerOptions options = {}) {
@@ -114,17 +121,191 @@ TEST(Scheduler, TellsTheTokenThatEndedASequence) {
   EXPECT_EQ(ended[0].matched_stop, 9);
 }
 
-TEST(Scheduler, WaitsUntilThePagesForPromptAndOutputAreThere) {
+TEST(Scheduler, WaitsUntilThePagesForPromptAndExpectedOutputAreThere) {
   Scheduler scheduler = scheduler_of(11);  // 40 positions
-  ASSERT_TRUE(scheduler.submit(request_of(1, 10, 14)).ok());
-  ASSERT_TRUE(scheduler.submit(request_of(2, 10, 10)).ok());
+  ASSERT_TRUE(scheduler.submit(request_of(1, 20, 14)).ok());
+  ASSERT_TRUE(scheduler.submit(request_of(2, 20, 10)).ok());
   StepPlan plan = scheduler.plan(64);
-  EXPECT_THAT(shape_of(plan), ElementsAre(std::pair{1, 10}));
+  EXPECT_THAT(shape_of(plan), ElementsAre(std::pair{1, 20}));
   EXPECT_EQ(scheduler.stats().waiting, 1);
   scheduler.commit(plan, results_of(plan));
   ASSERT_TRUE(scheduler.abort(SequenceId{1}).has_value());
   plan = scheduler.plan(64);
-  EXPECT_THAT(shape_of(plan), ElementsAre(std::pair{2, 10}));
+  EXPECT_THAT(shape_of(plan), ElementsAre(std::pair{2, 20}));
+}
+
+TEST(Scheduler, ARepeatedPromptComputesItsLastPageAlone) {
+  Scheduler scheduler = scheduler_of();
+  ASSERT_TRUE(scheduler.submit(request_of(1, 22, 1)).ok());
+  finish_all(scheduler);
+  SequenceRequest again = request_of(1, 22, 1);
+  again.sequence = SequenceId{2};
+  ASSERT_TRUE(scheduler.submit(again).ok());
+  const StepPlan plan = scheduler.plan(64);
+  EXPECT_EQ(plan.rows[0].first_position, 20);
+  EXPECT_EQ(plan.rows[0].count, 2);
+  EXPECT_EQ(scheduler.find(SequenceId{2})->cached_tokens, 20);
+}
+
+TEST(Scheduler, TheLastPromptTokenIsNeverTakenFromTheCache) {
+  Scheduler scheduler = scheduler_of();
+  ASSERT_TRUE(scheduler.submit(request_of(1, 20, 5)).ok());
+  finish_all(scheduler);
+  SequenceRequest again = request_of(1, 20, 1);
+  again.sequence = SequenceId{2};
+  ASSERT_TRUE(scheduler.submit(again).ok());
+  EXPECT_EQ(scheduler.plan(64).rows[0].first_position, 16);
+}
+
+TEST(Scheduler, AnotherNamespaceSharesNothing) {
+  Scheduler scheduler = scheduler_of();
+  ASSERT_TRUE(scheduler.submit(request_of(1, 20, 1)).ok());
+  finish_all(scheduler);
+  SequenceRequest again = request_of(1, 20, 1);
+  again.sequence = SequenceId{2};
+  again.cache_namespace = "salt";
+  ASSERT_TRUE(scheduler.submit(again).ok());
+  EXPECT_EQ(scheduler.plan(64).rows[0].first_position, 0);
+}
+
+TEST(Scheduler, PromptsInPrefillWithACommonPrefixComputeItOnce) {
+  Scheduler scheduler = scheduler_of();
+  for (uint64_t id = 1; id <= 4; ++id) {
+    SequenceRequest request = request_of(9, 40, 2);
+    request.sequence = SequenceId{id};
+    ASSERT_TRUE(scheduler.submit(request).ok());
+  }
+  StepPlan plan = scheduler.plan(64);
+  EXPECT_THAT(shape_of(plan), ElementsAre(std::pair{1, 40}));
+  scheduler.commit(plan, results_of(plan));
+  plan = scheduler.plan(64);
+  EXPECT_THAT(shape_of(plan),
+              ElementsAre(std::pair{1, 1}, std::pair{2, 4}, std::pair{3, 4}, std::pair{4, 4}));
+}
+
+TEST(Scheduler, APlanBehindAStepInFlightTakesItsTokensFromThere) {
+  Scheduler scheduler = scheduler_of();
+  ASSERT_TRUE(scheduler.submit(request_of(1, 8, 3)).ok());
+  ASSERT_TRUE(scheduler.submit(request_of(2, 8, 3)).ok());
+  const StepPlan first = scheduler.plan(64);
+  const StepPlan second = scheduler.plan(64);
+  ASSERT_EQ(second.rows.size(), 2U);
+  EXPECT_EQ(std::get<FromStepInFlight>(second.rows[0].input).output, 0);
+  EXPECT_EQ(std::get<FromStepInFlight>(second.rows[1].input).output, 1);
+  EXPECT_EQ(second.rows[1].first_position, 8);
+  scheduler.commit(first, results_of(first));
+  const StepPlan third = scheduler.plan(64);
+  EXPECT_EQ(third.rows[0].first_position, 9);
+  scheduler.commit(second, results_of(second));
+  EXPECT_THAT(scheduler.plan(64).rows, IsEmpty()) << "their last tokens are in flight";
+  EXPECT_EQ(scheduler.commit(third, results_of(third)).size(), 2U);
+  EXPECT_TRUE(scheduler.idle());
+  scheduler.check_integrity();
+}
+
+TEST(Scheduler, AStopSeenOneStepLateDropsTheExtraToken) {
+  Scheduler scheduler = scheduler_of();
+  SequenceRequest request = request_of(1, 8, 30);
+  request.stop_tokens = {7};
+  ASSERT_TRUE(scheduler.submit(request).ok());
+  const StepPlan first = scheduler.plan(64);
+  const StepPlan second = scheduler.plan(64);
+  EXPECT_EQ(scheduler.commit(first, results_of(first, 7)).size(), 1U);
+  EXPECT_FALSE(scheduler.idle()) << "its row is in flight";
+  EXPECT_THAT(scheduler.plan(64).rows, IsEmpty());
+  EXPECT_THAT(scheduler.commit(second, results_of(second, 8)), IsEmpty());
+  EXPECT_TRUE(scheduler.idle());
+  scheduler.check_integrity();
+}
+
+TEST(Scheduler, TheSequenceWithTheFewestOutputsGivesUpItsPagesAndGoesOnLater) {
+  Scheduler scheduler = scheduler_of(9, {.conservativeness = 0.01});  // 32 positions
+  ASSERT_TRUE(scheduler.submit(request_of(1, 8, 20)).ok());
+  StepPlan plan = scheduler.plan(64);
+  scheduler.commit(plan, results_of(plan, 51));
+  ASSERT_TRUE(scheduler.submit(request_of(2, 8, 20)).ok());
+  std::vector<Token> said;
+  while (!scheduler.idle()) {
+    plan = scheduler.plan(64);
+    std::vector<RowResult> results = results_of(plan, 51);
+    for (size_t r = 0; r < plan.rows.size(); ++r) {
+      if (plan.rows[r].sequence == SequenceId{2} && plan.rows[r].samples) {
+        said.push_back(results[r].sampled[0] = 60 + static_cast<Token>(said.size()));
+      }
+    }
+    scheduler.commit(plan, results);
+    scheduler.check_integrity();
+  }
+  EXPECT_EQ(scheduler.stats().retracted_total, 1);
+  EXPECT_EQ(said.size(), 20U) << "no output is lost or sampled twice";
+}
+
+TEST(Scheduler, AShortPromptTakesTheReserveThatLongOnesLeave) {
+  Scheduler scheduler = scheduler_of(2001, {.max_running_requests = 4});
+  for (uint64_t id = 1; id <= 6; ++id) {
+    ASSERT_TRUE(scheduler.submit(request_of(id, 600, 5)).ok());
+  }
+  ASSERT_TRUE(scheduler.submit(request_of(7, 20, 5)).ok());
+  const StepPlan plan = scheduler.plan(128);
+  EXPECT_EQ(scheduler.stats().running, 4);
+  EXPECT_THAT(shape_of(plan), Contains(std::pair<uint64_t, int32_t>{7, 20}));
+}
+
+TEST(Scheduler, ABlockedPromptIsNotOvertakenForEver) {
+  Scheduler scheduler = scheduler_of(2001, {.max_running_requests = 4, .max_queued_requests = 999});
+  for (uint64_t id = 1; id <= 4; ++id) {
+    ASSERT_TRUE(scheduler.submit(request_of(id, 600, 900)).ok());
+  }
+  for (uint64_t id = 10; id < 210; ++id) {
+    ASSERT_TRUE(scheduler.submit(request_of(id, 4, 1)).ok());
+  }
+  for (int step = 0; step < 150; ++step) {
+    const StepPlan plan = scheduler.plan(1000);
+    scheduler.commit(plan, results_of(plan));
+  }
+  EXPECT_EQ(scheduler.find(SequenceId{4})->overtaken, 64);
+  EXPECT_GT(scheduler.stats().waiting, 100);
+}
+
+TEST(Scheduler, TheLongestCachedPrefixGoesFirstUnderThatPolicy) {
+  Scheduler scheduler = scheduler_of(101, {.max_running_requests = 1, .policy = Policy::lpm});
+  ASSERT_TRUE(scheduler.submit(request_of(1, 20, 1)).ok());
+  finish_all(scheduler);
+  ASSERT_TRUE(scheduler.submit(request_of(2, 20, 1)).ok());
+  SequenceRequest again = request_of(1, 20, 1);
+  again.sequence = SequenceId{3};
+  ASSERT_TRUE(scheduler.submit(again).ok());
+  EXPECT_EQ(scheduler.plan(64).rows.at(0).sequence, SequenceId{3});
+}
+
+TEST(Scheduler, AScoredPromptLeavesTheLogitsBeforeEachScoredToken) {
+  Scheduler scheduler = scheduler_of();
+  SequenceRequest request = request_of(1, 20, 0);
+  request.score_from = 6;
+  ASSERT_TRUE(scheduler.submit(request).ok());
+  StepPlan plan = scheduler.plan(16);
+  ASSERT_EQ(plan.rows[0].outputs.size(), 1U);
+  EXPECT_EQ(plan.rows[0].outputs[0].begin, 5);
+  EXPECT_FALSE(plan.rows[0].samples);
+  EXPECT_THAT(scheduler.commit(plan, results_of(plan)), IsEmpty());
+  plan = scheduler.plan(16);
+  EXPECT_EQ(plan.rows[0].outputs.at(0).begin, 0);
+  const auto ended = scheduler.commit(plan, results_of(plan));
+  ASSERT_EQ(ended.size(), 1U);
+  EXPECT_EQ(ended[0].reason, EndReason::length);
+}
+
+TEST(Scheduler, AScoredPromptTakesFromTheCacheOnlyWhatNeedsNoLogits) {
+  Scheduler scheduler = scheduler_of();
+  ASSERT_TRUE(scheduler.submit(request_of(1, 20, 1)).ok());
+  finish_all(scheduler);
+  SequenceRequest again = request_of(1, 20, 1);
+  again.sequence = SequenceId{2};
+  again.score_from = 10;
+  ASSERT_TRUE(scheduler.submit(again).ok());
+  const StepPlan plan = scheduler.plan(64);
+  EXPECT_EQ(plan.rows[0].first_position, 8);
+  EXPECT_EQ(plan.rows[0].outputs.at(0).begin, 1);
 }
 
 TEST(Scheduler, RefusesWhatCanNeverFitWithTheArithmetic) {
@@ -163,18 +344,34 @@ TEST(Scheduler, AdmitsTheLargestPriorityFirstUnderThatPolicy) {
   EXPECT_THAT(order, ElementsAre(2, 3, 1));
 }
 
-TEST(Scheduler, AnAbortInPrefillGivesEverythingBack) {
+TEST(Scheduler, AnAbortInPrefillGivesEverythingBackOnceItsStepIsOver) {
   Scheduler scheduler = scheduler_of();
   ASSERT_TRUE(scheduler.submit(request_of(1, 100, 5)).ok());
   const StepPlan plan = scheduler.plan(16);
-  EXPECT_FALSE(scheduler.abort(SequenceId{1}).has_value()) << "its pages are in use by the step";
+  const auto ended = scheduler.abort(SequenceId{1});
+  ASSERT_TRUE(ended.has_value());
+  EXPECT_EQ(ended->reason, EndReason::aborted);
+  EXPECT_FALSE(scheduler.idle()) << "its pages are in use by the step";
   scheduler.check_integrity();
-  const auto ended = scheduler.commit(plan, results_of(plan));
-  ASSERT_EQ(ended.size(), 1U);
-  EXPECT_EQ(ended[0].reason, EndReason::aborted);
+  EXPECT_THAT(scheduler.commit(plan, results_of(plan)), IsEmpty());
   EXPECT_EQ(scheduler.stats().tokens_used, 0);
   EXPECT_TRUE(scheduler.idle());
   scheduler.check_integrity();
+}
+
+TEST(Scheduler, AStepBehindOneThatFailedRunsAgain) {
+  Scheduler scheduler = scheduler_of(101, {.max_running_requests = 2});
+  ASSERT_TRUE(scheduler.submit(request_of(1, 8, 4)).ok());
+  const StepPlan first = scheduler.plan(16);
+  ASSERT_TRUE(scheduler.submit(request_of(2, 8, 4)).ok());
+  const StepPlan second = scheduler.plan(16);
+  ASSERT_EQ(second.rows.size(), 2U);
+  scheduler.retry(second);
+  const auto ended = scheduler.abandon(first);
+  ASSERT_EQ(ended.size(), 1U);
+  EXPECT_EQ(ended[0].sequence, SequenceId{1});
+  scheduler.check_integrity();
+  EXPECT_THAT(shape_of(scheduler.plan(16)), ElementsAre(std::pair{2, 8}));
 }
 
 TEST(Scheduler, AStepThatThrewEndsItsSequencesAndNoOthers) {
@@ -195,7 +392,7 @@ TEST(Scheduler, PageTablesCoverEachRowsPositionsInRuns) {
   ASSERT_TRUE(scheduler.submit(request_of(1, 9, 9)).ok());
   const StepPlan plan = scheduler.plan(16);
   ASSERT_EQ(plan.rows[0].page_groups.size(), 1U);
-  const std::vector<PageRun>& runs = plan.rows[0].page_groups[0];
+  const std::vector<kvcache::PageRun>& runs = plan.rows[0].page_groups[0].runs;
   ASSERT_EQ(runs.size(), 1U);
   EXPECT_EQ(runs[0].first, PageId{1});
   EXPECT_EQ(runs[0].count, 3);
@@ -227,8 +424,9 @@ TEST(StepPlanJson, ComesBackAsItWas) {
                   .count = 2,
                   .input = HostTokens{{4, 5}},
                   .outputs = {{1, OutputKind::logits}},
+                  .samples = true,
                   .tree_parents = {-1, 0},
-                  .page_groups = {{{PageId{3}, 2}, {PageId{9}, 1}}, {}},
+                  .page_groups = {{0, {{PageId{3}, 2}, {PageId{9}, 1}}}, {2, {}}},
                   .state_in = SlotId{1},
                   .state_out = SlotId{4}};
   plan.rows[1].sequence = SequenceId{~uint64_t{0}};
@@ -242,17 +440,19 @@ TEST(StepPlanJson, ComesBackAsItWas) {
   const auto read = step_plan_from_json(*parsed);
   ASSERT_TRUE(read.ok()) << read.error().message;
   EXPECT_EQ(to_string(to_json(*read)), to_string(written));
-  EXPECT_EQ(read->rows[0].page_groups[0][1].first, PageId{9});
+  EXPECT_EQ(read->rows[0].page_groups[0].runs[1].first, PageId{9});
+  EXPECT_TRUE(read->rows[0].samples);
+  EXPECT_EQ(read->rows[0].page_groups[1].first_block, 2);
 }
 
 TEST(StepPlanJson, RefusesWhatIsNotAPlan) {
   for (const char* text : {"[]", "{}", R"({"step":-1,"rows":[]})", R"({"step":1,"rows":[{}]})",
                            R"({"step":1,"rows":[{"sequence":1,"slot":0,"first_position":0,"count":0,
-            "input":{"tokens":[]},"outputs":[],"pages":[]}]})",
+            "input":{"tokens":[]},"outputs":[],"samples":false,"pages":[]}]})",
                            R"({"step":1,"rows":[{"sequence":1,"slot":0,"first_position":0,"count":1,
-            "input":{"tokens":[1]},"outputs":[[1,1]],"pages":[]}]})",
+            "input":{"tokens":[1]},"outputs":[[1,1]],"samples":false,"pages":[]}]})",
                            R"({"step":1,"rows":[{"sequence":1,"slot":0,"first_position":0,"count":1,
-            "input":{"tokens":[1e99]},"outputs":[],"pages":[[[1]]]}]})"}) {
+            "input":{"tokens":[1e99]},"outputs":[],"samples":false,"pages":[]}]})"}) {
     const auto parsed = parse_json(text);
     ASSERT_TRUE(parsed.ok()) << text;
     EXPECT_FALSE(step_plan_from_json(*parsed).ok()) << text;

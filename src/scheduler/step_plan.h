@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/ids.h"
+#include "kvcache/page_run.h"
 
 // What one engine step does, as plain integers: it can be recorded, replayed and sent to another
 // rank.
@@ -17,7 +18,7 @@ struct HostTokens {
   std::vector<Token> tokens;
 };
 struct FromStepInFlight {
-  int32_t row = 0;  // the sampled token of that row of the step before, still on the device
+  int32_t output = 0;  // the place of the token among what the step before samples, on the device
 };
 struct EmbeddingSpan {
   int64_t embedding =
@@ -34,13 +35,6 @@ struct OutputSpan {
   OutputKind kind = OutputKind::logits;
 };
 
-// `count` consecutive pages from `first`; a row's runs in order make its page table in one cache
-// group.
-struct PageRun {
-  PageId first{};
-  int32_t count = 0;
-};
-
 // `count` tokens of one sequence, from `first_position` on. Prefill chunks, decode tokens, drafts
 // and verifications are all rows.
 struct Row {
@@ -49,12 +43,13 @@ struct Row {
   int32_t first_position = 0;  // an upper bound while an uncommitted verification is in flight
   int32_t count = 0;
   RowInput input;
-  std::vector<OutputSpan> outputs;  // empty for a prefill chunk that is not the prompt's last
+  std::vector<OutputSpan> outputs;  // one that samples: its last position; scored: from the first
+  bool samples = false;             // a token after the last position
   std::vector<int32_t>
       tree_parents;  // draft trees only: parent position in the row, -1 for the root
-  std::vector<std::vector<PageRun>> page_groups;  // one page table per cache group
-  std::optional<SlotId> state_in;   // recurrent models: the snapshot to start from …
-  std::optional<SlotId> state_out;  // … and where the state after the row is kept
+  std::vector<kvcache::PageTable> page_groups;  // one per cache group
+  std::optional<SlotId> state_in;               // recurrent models: the snapshot to start from …
+  std::optional<SlotId> state_out;              // … and where the state after the row is kept
 };
 
 struct StepPlan {

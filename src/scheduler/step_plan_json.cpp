@@ -22,7 +22,7 @@ json::object input_to_json(const RowInput& input) {
     return {{"tokens", numbers(host->tokens)}};
   }
   if (const auto* flight = std::get_if<FromStepInFlight>(&input)) {
-    return {{"from_row", flight->row}};
+    return {{"from_output", flight->output}};
   }
   const auto& span = std::get<EmbeddingSpan>(input);
   return {{"embedding", span.embedding}, {"first", span.first}};
@@ -34,12 +34,12 @@ json::object row_to_json(const Row& row) {
     outputs.push_back(json::array{span.begin, static_cast<int32_t>(span.kind)});
   }
   json::array groups;
-  for (const std::vector<PageRun>& runs : row.page_groups) {
-    json::array group;
-    for (const PageRun& run : runs) {
-      group.push_back(json::array{static_cast<int32_t>(run.first), run.count});
+  for (const kvcache::PageTable& table : row.page_groups) {
+    json::array runs;
+    for (const kvcache::PageRun& run : table.runs) {
+      runs.push_back(json::array{static_cast<int32_t>(run.first), run.count});
     }
-    groups.push_back(std::move(group));
+    groups.push_back(json::object{{"first_block", table.first_block}, {"runs", std::move(runs)}});
   }
   json::object object{{"sequence", static_cast<uint64_t>(row.sequence)},
                       {"slot", static_cast<int32_t>(row.slot)},
@@ -47,6 +47,7 @@ json::object row_to_json(const Row& row) {
                       {"count", row.count},
                       {"input", input_to_json(row.input)},
                       {"outputs", std::move(outputs)},
+                      {"samples", row.samples},
                       {"pages", std::move(groups)}};
   if (!row.tree_parents.empty()) {
     object["tree_parents"] = numbers(row.tree_parents);
@@ -79,6 +80,13 @@ class Reader {
   }
   int32_t int32(const json::value& value, int32_t low) {
     return static_cast<int32_t>(integer(value, low, std::numeric_limits<int32_t>::max()));
+  }
+  bool boolean(const json::value& value) {
+    if (!value.is_bool()) {
+      fail("expected true or false");
+      return false;
+    }
+    return value.get_bool();
   }
   const json::value& field(const json::object& object, std::string_view key) {
     const json::value* value = find(object, key);
@@ -122,7 +130,7 @@ RowInput input_from_json(Reader& in, const json::object& object) {
   if (const json::value* tokens = find(object, "tokens")) {
     return HostTokens{int32s(in, *tokens, 0)};
   }
-  if (const json::value* row = find(object, "from_row")) {
+  if (const json::value* row = find(object, "from_output")) {
     return FromStepInFlight{in.int32(*row, 0)};
   }
   return EmbeddingSpan{
@@ -154,11 +162,14 @@ Row row_from_json(Reader& in, const json::object& object) {
     }
     row.outputs.push_back({begin, kind == 1 ? OutputKind::logits : OutputKind::hidden});
   }
+  row.samples = in.boolean(in.field(object, "samples"));
   for (const json::value& group : in.array(in.field(object, "pages"))) {
-    row.page_groups.emplace_back();
-    for (const json::value& item : in.array(group)) {
+    const json::object& fields = in.object(group);
+    kvcache::PageTable& table = row.page_groups.emplace_back();
+    table.first_block = in.int32(in.field(fields, "first_block"), 0);
+    for (const json::value& item : in.array(in.field(fields, "runs"))) {
       const auto [first, count] = pair_of(in, item, 1);
-      row.page_groups.back().push_back({PageId{first}, count});
+      table.runs.push_back({PageId{first}, count});
     }
   }
   if (const json::value* parents = find(object, "tree_parents")) {

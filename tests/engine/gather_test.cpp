@@ -6,7 +6,7 @@
 namespace pome::engine {
 namespace {
 
-using scheduler::PageRun;
+using kvcache::PageRun;
 using scheduler::Row;
 using testing::ElementsAre;
 
@@ -30,13 +30,13 @@ scheduler::StepPlan mixed_plan() {
   decode.count = 1;
   decode.input = scheduler::HostTokens{{70}};
   decode.outputs = {{0, scheduler::OutputKind::logits}};
-  decode.page_groups = {{PageRun{PageId{9}, 1}, PageRun{PageId{2}, 1}}};
+  decode.page_groups = {{0, {PageRun{PageId{9}, 1}, PageRun{PageId{2}, 1}}}};
   Row chunk;
   chunk.first_position = 3;
   chunk.count = 6;
   chunk.input = scheduler::HostTokens{{1, 2, 3, 4, 5, 6}};
   chunk.outputs = {{5, scheduler::OutputKind::logits}};
-  chunk.page_groups = {{PageRun{PageId{4}, 3}}};
+  chunk.page_groups = {{0, {PageRun{PageId{4}, 3}}}};
   plan.rows = {decode, chunk};
   return plan;
 }

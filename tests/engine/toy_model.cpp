@@ -52,7 +52,9 @@ class ToyModel final : public models::LanguageModel {
   }
 
   models::StepOutput forward(const layers::Forward& step) const override {
-    const auto* tokens = step.tokens.data<int32_t>();
+    mx::array known = step.tokens;  // sampled ones may still be on their way
+    known.eval();
+    const auto* tokens = known.data<int32_t>();
     const auto has = [&](Token token) {
       return std::find(tokens, tokens + step.token_count, token) != tokens + step.token_count;
     };

@@ -100,8 +100,20 @@ std::vector<Flag> memory_flags() {
            "How keys and values are stored; auto is half precision.",
            {"auto", "float16", "bfloat16", "bf16", "float32"}),
       make(group, {"--schedule-policy"}, text, "POLICY", "fcfs",
-           "Which waiting request runs next: in order of arrival, or by the request's priority.",
-           {"fcfs", "priority"}),
+           "Which waiting request runs next: in order of arrival, the longest cached prefix first, "
+           "or by the request's priority.",
+           {"fcfs", "lpm", "priority"}),
+      make(group, {"--schedule-conservativeness"}, number, "FACTOR", "1",
+           "How much of its max_tokens a request is expected to use: larger values admit later, so "
+           "that fewer running requests must give up their pages. Above 0 and at most 10."),
+      make(group, {"--disable-overlap-schedule"}, toggle, "", "",
+           "Plan a step only when the one before has ended: slower, with the same answers."),
+      make(group, {"--disable-radix-cache"}, toggle, "", "",
+           "Compute every prompt whole: no prefix is shared between requests."),
+      make(group, {"--radix-eviction-policy"}, text, "POLICY", "lru",
+           "Which cached prefix goes first when pages run out: the least recently, or the least "
+           "frequently used.",
+           {"lru", "lfu"}),
       make(group, {"--page-size"}, integer, "TOKENS", "16", "Tokens in a page of the KV pool."),
   };
 }

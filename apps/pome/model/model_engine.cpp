@@ -38,6 +38,11 @@ Result<engine::EngineOptions> options_from(const Settings& settings) {
     return policy.error();
   }
   options.schedule_policy = policy.value();
+  options.schedule_conservativeness = *settings.number("--schedule-conservativeness");
+  options.disable_overlap_schedule = settings.on("--disable-overlap-schedule");
+  options.disable_radix_cache = settings.on("--disable-radix-cache");
+  options.eviction = settings.text("--radix-eviction-policy") == "lfu" ? kvcache::Eviction::lfu
+                                                                       : kvcache::Eviction::lru;
   return options;
 }
 

@@ -1,0 +1,180 @@
+#include <algorithm>
+#include <limits>
+#include <map>
+
+#include "base/check.h"
+#include "scheduler/scheduler.h"
+
+// Who of the waiting goes next, and whether there is room.
+namespace pome::scheduler {
+namespace {
+
+// A prompt with so few tokens to compute is short: it may take the lane reserve.
+constexpr int32_t kShortPromptTokens = 256;
+// Room that prompts which are not short leave free, and the part of the pool that it is at most.
+constexpr int32_t kReserveTokens = 1024;
+constexpr int64_t kReservePart = 8;
+// A sequence that was overtaken so often is not overtaken again.
+constexpr int32_t kOvertakenMax = 64;
+// Of so many waiting the longest prefix is looked for, and a short prompt behind those that wait.
+constexpr size_t kLookAhead = 128;
+
+int32_t slots_reserved(int32_t slots) {
+  return slots < 4 ? 0 : std::max(1, slots / 8);
+}
+
+int32_t common_prefix(const Sequence& a, const Sequence& b) {
+  const auto [left, right] =
+      std::mismatch(a.tokens.begin(), a.tokens.end(), b.tokens.begin(), b.tokens.end());
+  return static_cast<int32_t>(left - a.tokens.begin());
+}
+
+}  // namespace
+
+void Scheduler::admit_waiting() {
+  if (waiting_.empty() || slots_free_.empty()) {
+    return;
+  }
+  if (options_.policy == Policy::lpm) {
+    sort_by_prefix();
+  }
+  std::vector<int32_t> owed = pages_owed();
+  Sequence* blocked = nullptr;  // waits for room; short prompts may go past it
+  size_t seen = 0;
+  for (auto next = waiting_.begin(); next != waiting_.end() && seen < kLookAhead; ++seen) {
+    const auto here = next++;
+    if (slots_free_.empty() || (blocked != nullptr && blocked->overtaken >= kOvertakenMax)) {
+      return;
+    }
+    const int32_t matched =
+        cache_.match(here->request.cache_namespace, here->tokens, here->cacheable_tokens());
+    if (shares_a_prefill(*here, matched)) {
+      continue;
+    }
+    const bool is_short = here->known_tokens() - matched <= kShortPromptTokens;
+    if ((blocked != nullptr && !is_short) || !open_with_room(*here, is_short, owed)) {
+      blocked = blocked != nullptr ? blocked : &*here;
+      continue;
+    }
+    admit(here);
+    owed = pages_owed();
+  }
+}
+
+void Scheduler::sort_by_prefix() {
+  if (waiting_.size() > kLookAhead) {
+    return;  // the order of arrival
+  }
+  std::map<SequenceId, int32_t> matched;
+  for (const Sequence& sequence : waiting_) {
+    const bool due = sequence.admitted_before || sequence.overtaken >= kOvertakenMax;
+    matched[sequence.request.sequence] =
+        due ? std::numeric_limits<int32_t>::max()
+            : cache_.match(sequence.request.cache_namespace, sequence.tokens,
+                           sequence.cacheable_tokens());
+  }
+  waiting_.sort([&](const Sequence& a, const Sequence& b) {
+    const int32_t match_a = matched[a.request.sequence];
+    const int32_t match_b = matched[b.request.sequence];
+    return match_a != match_b ? match_a > match_b : a.arrival < b.arrival;
+  });
+}
+
+// Two prompts with a common prefix compute it once: the second is admitted when the first is past
+// it, and finds it in the cache.
+bool Scheduler::shares_a_prefill(const Sequence& sequence, int32_t matched) const {
+  if (!options_.cache.prefix_cache) {
+    return false;
+  }
+  const int32_t page = cache_.page_tokens();
+  for (const Sequence& other : running_) {
+    if (other.end || other.leaving || other.committed >= other.prompt_tokens() ||
+        other.request.cache_namespace != sequence.request.cache_namespace) {
+      continue;
+    }
+    const int32_t common =
+        std::min(common_prefix(sequence, other), sequence.cacheable_tokens()) / page * page;
+    if (common > matched && other.committed < common) {
+      return true;
+    }
+  }
+  return false;
+}
+
+bool Scheduler::open_with_room(Sequence& sequence, bool is_short,
+                               const std::vector<int32_t>& owed) {
+  const bool alone = running_.empty();
+  const auto slots = static_cast<int32_t>(slots_free_.size());
+  if (!alone && !is_short && slots <= slots_reserved(options_.max_running_requests)) {
+    return false;
+  }
+  const SequenceRequest& request = sequence.request;
+  const int32_t matched = cache_.open(request.sequence, request.cache_namespace, sequence.tokens,
+                                      sequence.cacheable_tokens());
+  const auto reserve = static_cast<int32_t>(std::min<int64_t>(
+      kReserveTokens, cache_.tokens_max(options_.chunk_tokens_max) / kReservePart));
+  for (size_t group = 0; group < cache_.group_count(); ++group) {
+    int32_t needed =
+        cache_.pages_needed(group, matched, tokens_expected(sequence), options_.chunk_tokens_max) +
+        owed[group];
+    if (!is_short) {
+      needed += cache_.pages_needed(group, 0, reserve, options_.chunk_tokens_max);
+    }
+    if (!alone && cache_.pages_available(group) < needed) {
+      cache_.close(request.sequence);
+      return false;
+    }
+  }
+  sequence.built = matched;
+  sequence.committed = matched;
+  return true;
+}
+
+// What the running sequences are still expected to take, by group.
+std::vector<int32_t> Scheduler::pages_owed() const {
+  std::vector<int32_t> owed(cache_.group_count(), 0);
+  for (const Sequence& sequence : running_) {
+    if (sequence.end) {
+      continue;
+    }
+    for (size_t group = 0; group < owed.size(); ++group) {
+      owed[group] += cache_.pages_needed(group, sequence.built, tokens_expected(sequence),
+                                         options_.chunk_tokens_max);
+    }
+  }
+  return owed;
+}
+
+int32_t Scheduler::tokens_expected(const Sequence& sequence) const {
+  const int32_t left = sequence.request.max_tokens - sequence.outputs();
+  const int32_t expected = left > 0 ? std::min(left, new_token_ratio_.expect(left)) : 0;
+  return std::max(sequence.built, sequence.known_tokens() + expected);
+}
+
+void Scheduler::admit(Sequences::iterator sequence) {
+  sequence->slot = slots_free_.back();
+  slots_free_.pop_back();
+  sequence->admission = ++admissions_;
+  sequence->overtaken = 0;
+  if (!sequence->admitted_before) {
+    sequence->admitted_before = true;
+    sequence->cached_tokens = sequence->built;
+  }
+  for (Sequence& other : waiting_) {
+    other.overtaken += other.arrival < sequence->arrival ? 1 : 0;
+  }
+  running_.splice(running_.end(), waiting_, sequence);
+}
+
+// Before the first of a lower rank: where a new or retracted sequence waits.
+Scheduler::Sequences::iterator Scheduler::place_of(const Sequence& sequence) {
+  return std::find_if(waiting_.begin(), waiting_.end(), [&](const Sequence& other) {
+    if (options_.policy == Policy::priority &&
+        other.request.priority != sequence.request.priority) {
+      return other.request.priority < sequence.request.priority;
+    }
+    return sequence.arrival < other.arrival;
+  });
+}
+
+}  // namespace pome::scheduler
