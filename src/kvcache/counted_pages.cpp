@@ -28,12 +28,13 @@ void CountedPages::retain(PageId page) {
   ++references_[index(page)];
 }
 
-void CountedPages::release(PageId page) {
+void CountedPages::release(PageId page, int64_t steps) {
   CHECK(references(page) >= 1, "released a page that is not in use");
-  if (in_flight_.empty()) {
+  CHECK(steps <= steps_built_, "a page waits for a step that was not built");
+  if (steps <= steps_done_) {
     drop(page);
   } else {
-    quarantine_.push_back({newest_built_, page});
+    quarantine_.push_back({steps, page});
   }
 }
 
@@ -50,25 +51,21 @@ void CountedPages::uncache(PageId page) {
   drop(page);
 }
 
-void CountedPages::step_built(int64_t step) {
-  CHECK(step > newest_built_, "steps are built in ascending order");
-  CHECK(in_flight_.size() < 2, "at most two steps are in flight");
-  newest_built_ = step;
-  in_flight_.push_back(step);
-}
-
-void CountedPages::step_done(int64_t step, std::vector<PageId>& idle) {
-  CHECK(!in_flight_.empty() && in_flight_.front() == step, "steps are done in the order built");
-  in_flight_.erase(in_flight_.begin());
-  size_t count = 0;
-  while (count < quarantine_.size() && quarantine_[count].step <= step) {
-    const PageId page = quarantine_[count++].page;
-    drop(page);
-    if (evictable(page)) {
-      idle.push_back(page);
+void CountedPages::step_done(std::vector<PageId>& idle) {
+  CHECK(steps_done_ < steps_built_, "a step is done that was not built");
+  ++steps_done_;
+  size_t kept = 0;
+  for (const Waiting& waiting : quarantine_) {
+    if (waiting.steps > steps_done_) {
+      quarantine_[kept++] = waiting;
+      continue;
+    }
+    drop(waiting.page);
+    if (evictable(waiting.page)) {
+      idle.push_back(waiting.page);
     }
   }
-  quarantine_.erase(quarantine_.begin(), quarantine_.begin() + static_cast<std::ptrdiff_t>(count));
+  quarantine_.resize(kept);
 }
 
 void CountedPages::drop(PageId page) {
@@ -86,12 +83,9 @@ void CountedPages::drop(PageId page) {
 void CountedPages::check_integrity(const std::vector<int32_t>& owners) const {
   CHECK(owners.size() == references_.size(), "one count for each page");
   std::vector<int32_t> counted = owners;
-  int64_t newest = 0;
   for (const Waiting& waiting : quarantine_) {
-    CHECK(waiting.step >= newest && waiting.step <= newest_built_, "the quarantine is in order");
-    CHECK(!in_flight_.empty() && waiting.step >= in_flight_.front(),
+    CHECK(waiting.steps > steps_done_ && waiting.steps <= steps_built_,
           "a reference outlived its step");
-    newest = waiting.step;
     ++counted[index(waiting.page)];
   }
   CHECK(counted == references_, "a page has references that nobody holds, or owners not counted");

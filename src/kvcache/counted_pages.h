@@ -13,9 +13,10 @@ namespace pome::kvcache {
 // page is free when nobody does. Running sequences and the prefix tree hold references; the tree
 // holds at most one for each page, and a page that only the tree holds is *evictable*.
 //
-// A reference that a sequence gives up while a step is in flight lives on until that step is done,
-// because the device may still read the page. So whatever has no reference can be written at once.
-// The page released last is handed out first, and fresh pages go in ascending order. One thread.
+// A reference that a sequence gives up while a step is in flight with it lives on until that step
+// is done, because the device still reads the page. So what has no reference can be written at
+// once. The page released last is handed out first, and fresh pages go in ascending order. One
+// thread.
 class CountedPages {
  public:
   // pages_total counts the sink; at least 2.
@@ -25,19 +26,19 @@ class CountedPages {
   std::optional<PageId> allocate();
   // One reference more for a page in use.
   void retain(PageId page);
-  // A sequence's reference: gone at once when nothing is in flight, else when the newest step that
-  // was built is done.
-  void release(PageId page);
+  // A sequence's reference, which the first `steps` steps that were built may use: gone at once
+  // when they are done, else with the last of them.
+  void release(PageId page, int64_t steps);
 
   // The tree's reference. No step reads a page through it: who opens a prefix takes references of
   // its own.
   void cache(PageId page);
   void uncache(PageId page);
 
-  // Steps are built and done in ascending order; at most two are in flight.
-  void step_built(int64_t step);
+  // Steps are done in the order in which they are built.
+  void step_built() { ++steps_built_; }
   // Appends the pages that became evictable.
-  void step_done(int64_t step, std::vector<PageId>& idle);
+  void step_done(std::vector<PageId>& idle);
 
   int32_t references(PageId page) const { return references_[index(page)]; }
   bool cached(PageId page) const { return cached_[index(page)]; }
@@ -57,7 +58,7 @@ class CountedPages {
 
  private:
   struct Waiting {
-    int64_t step = 0;
+    int64_t steps = 0;
     PageId page{};
   };
   size_t index(PageId page) const {
@@ -73,9 +74,9 @@ class CountedPages {
   std::vector<PageId> free_;         // a stack; the top is handed out next
   int32_t fresh_ = 1;                // pages from here on were never handed out
   int32_t evictable_ = 0;
-  std::vector<Waiting> quarantine_;  // in the order of their steps
-  int64_t newest_built_ = 0;
-  std::vector<int64_t> in_flight_;  // ascending
+  std::vector<Waiting> quarantine_;
+  int64_t steps_built_ = 0;
+  int64_t steps_done_ = 0;
 };
 
 }  // namespace pome::kvcache

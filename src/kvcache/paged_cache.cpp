@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "base/check.h"
 
@@ -70,15 +71,22 @@ int64_t PagedCache::tokens_max(int32_t row_tokens_max) const {
 // ---- steps in flight
 
 void PagedCache::step_built(int64_t step) {
+  CHECK(step > newest_step_, "steps are built in ascending order");
+  CHECK(in_flight_.size() < 2, "at most two steps are in flight");
+  newest_step_ = step;
+  in_flight_.push_back(step);
+  ++steps_built_;
   for (Group& group : groups_) {
-    group.pages.step_built(step);
+    group.pages.step_built();
   }
 }
 
 void PagedCache::step_done(int64_t step) {
+  CHECK(!in_flight_.empty() && in_flight_.front() == step, "steps are done in the order built");
+  in_flight_.erase(in_flight_.begin());
   for (size_t g = 0; g < groups_.size(); ++g) {
     idle_.clear();
-    groups_[g].pages.step_done(step, idle_);
+    groups_[g].pages.step_done(idle_);
     for (const PageId page : idle_) {
       note_idle(g, page, true);
     }
@@ -201,14 +209,10 @@ int32_t PagedCache::open(SequenceId id, std::string_view cache_namespace,
       } else {
         opened.tables[g].append(page);
       }
-      if (group.kind != GroupKind::full) {
-        tree_.use_holding(node, g);
-      }
     }
     opened.tables[g].first_block = group.kind == GroupKind::state ? 0 : first;
   }
   const NodeId deepest = match.path[static_cast<size_t>(match.blocks) - 1];
-  tree_.use(deepest, true);
   opened.published = tree_.ref(deepest);
   opened.blocks_published = match.blocks;
   return opened.committed;
@@ -218,6 +222,7 @@ bool PagedCache::grow(SequenceId id, int32_t tokens) {
   Sequence& grown = sequence(id);
   CHECK(tokens >= grown.grown, "a sequence does not shrink");
   if (tokens == grown.grown) {
+    grown.steps = steps_built_ + 1;
     return true;
   }
   CHECK(row_tokens(grown.grown, tokens - grown.grown) == tokens - grown.grown,
@@ -228,6 +233,9 @@ bool PagedCache::grow(SequenceId id, int32_t tokens) {
     if (pages_available(g) < (g == state_group_ ? slots : blocks)) {
       return false;
     }
+  }
+  if (!std::exchange(grown.started, true)) {
+    note_use(grown);
   }
   for (size_t g = 0; g < groups_.size(); ++g) {
     if (g == state_group_) {
@@ -240,6 +248,7 @@ bool PagedCache::grow(SequenceId id, int32_t tokens) {
     }
   }
   grown.grown = tokens;
+  grown.steps = steps_built_ + 1;
   return true;
 }
 
@@ -267,20 +276,20 @@ void PagedCache::commit(SequenceId id, std::span<const Token> tokens, int32_t co
   std::erase_if(shared.snapshots, [&](const Snapshot& snapshot) {
     const bool settled = snapshot.position <= committed;
     if (settled) {
-      let_go(*state_group_, snapshot.slot);
+      let_go(shared, *state_group_, snapshot.slot);
     }
     return settled;
   });
   shared.committed = committed;
   if (committed == shared.grown && shared.in) {
     if (shared.in != shared.out) {
-      let_go(*state_group_, *shared.in);
+      let_go(shared, *state_group_, *shared.in);
     }
     shared.in.reset();
   }
   for (size_t g = 0; g < groups_.size(); ++g) {
     if (groups_[g].kind == GroupKind::window) {
-      let_go_blocks(g, shared.tables[g], first_block(groups_[g], committed));
+      trim(shared, g, first_block(groups_[g], committed));
     }
   }
 }
@@ -292,18 +301,18 @@ void PagedCache::close(SequenceId id) {
     const std::vector<PageRun>& runs = closed.tables[g].runs;
     for (auto run = runs.rbegin(); run != runs.rend(); ++run) {
       for (int32_t i = run->count - 1; i >= 0; --i) {
-        let_go(g, run->page(i));
+        let_go(closed, g, run->page(i));
       }
     }
   }
   if (closed.in && closed.in != closed.out) {
-    let_go(*state_group_, *closed.in);
+    let_go(closed, *state_group_, *closed.in);
   }
   if (closed.out) {
-    let_go(*state_group_, *closed.out);
+    let_go(closed, *state_group_, *closed.out);
   }
   for (const Snapshot& snapshot : closed.snapshots) {
-    let_go(*state_group_, snapshot.slot);
+    let_go(closed, *state_group_, snapshot.slot);
   }
   sequences_.erase(id);
 }
@@ -401,9 +410,9 @@ void PagedCache::hold(size_t group, PageId page) {
   }
 }
 
-void PagedCache::let_go(size_t group, PageId page) {
+void PagedCache::let_go(const Sequence& held, size_t group, PageId page) {
   CountedPages& pages = groups_[group].pages;
-  pages.release(page);
+  pages.release(page, std::min(held.steps, steps_built_));
   if (pages.evictable(page)) {
     note_idle(group, page, true);
   }
@@ -418,12 +427,13 @@ void PagedCache::note_idle(size_t group, PageId page, bool idle) {
   }
 }
 
-void PagedCache::let_go_blocks(size_t group, PageTable& table, int32_t first_block) {
+void PagedCache::trim(Sequence& held, size_t group, int32_t first_block) {
+  PageTable& table = held.tables[group];
   auto run = table.runs.begin();
   while (table.first_block < first_block) {
     const int32_t count = std::min(run->count, first_block - table.first_block);
     for (int32_t i = 0; i < count; ++i) {
-      let_go(group, run->page(i));
+      let_go(held, group, run->page(i));
     }
     table.first_block += count;
     run->first = run->page(count);
@@ -431,6 +441,28 @@ void PagedCache::let_go_blocks(size_t group, PageTable& table, int32_t first_blo
     run += run->count == 0 ? 1 : 0;
   }
   table.runs.erase(table.runs.begin(), run);
+}
+
+void PagedCache::note_use(const Sequence& opened) {
+  if (const NodeId deepest = tree_.find(opened.published); deepest != kNoNode) {
+    tree_.use(deepest, true);
+  }
+  const auto use = [this](size_t group, PageId page) {
+    if (const NodeId node = groups_[group].node_of[static_cast<size_t>(page)]; node != kNoNode) {
+      tree_.use_holding(node, group);
+    }
+  };
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    const PageTable& table = opened.tables[g];
+    if (groups_[g].kind == GroupKind::window) {
+      for (const PageId page : table.pages(table.first_block, table.blocks())) {
+        use(g, page);
+      }
+    }
+  }
+  if (opened.out) {
+    use(*state_group_, *opened.out);
+  }
 }
 
 bool PagedCache::writes_in_place(const Sequence& grown) const {
@@ -441,7 +473,7 @@ void PagedCache::grow_state(Sequence& grown, int32_t tokens) {
   const size_t group = *state_group_;
   const bool in_place = writes_in_place(grown);
   if (grown.in && grown.in != grown.out) {
-    let_go(group, *grown.in);  // the row before reads it in a step that is in flight
+    let_go(grown, group, *grown.in);  // the row before reads it in a step that is in flight
   }
   grown.in = grown.out;
   if (!in_place) {

@@ -60,8 +60,9 @@ class PagedCache {
   // tokens.
   int64_t tokens_max(int32_t row_tokens_max) const;
 
-  // ---- steps in flight. What is given up between step_built(k) and step_done(k) is not handed out
-  // again before step_done(k). Steps are built and done in ascending order; at most two in flight.
+  // ---- steps in flight. A step has the rows that grow() prepared since the step before was built.
+  // What such a sequence gives up is not handed out again before its newest step is done. Steps are
+  // built and done in ascending order; at most two are in flight.
   void step_built(int64_t step);
   void step_done(int64_t step);
 
@@ -80,14 +81,16 @@ class PagedCache {
   void flush_cache();
 
   // ---- a sequence's life
-  // Starts a table with the pages (window pages, state snapshot) of match(), and notes their use;
-  // returns match()'s count.
+  // Starts a table with the pages (window pages, state snapshot) of match(); returns match()'s
+  // count. Their use is noted when the sequence first grows, so whoever finds no room may close it.
   int32_t open(SequenceId sequence, std::string_view cache_namespace, std::span<const Token> tokens,
                int32_t limit);
   bool holds(SequenceId sequence) const { return sequences_.contains(sequence); }
   // Hands out pages until every group covers positions [0, tokens) (window groups: those still to
   // be seen), and for a state group prepares the slots of the row that ends at `tokens`. Evicts
-  // what only the prefix tree holds. False, and nothing changed, when that is not enough.
+  // what only the prefix tree holds. False, and nothing changed, when that is not enough. A row
+  // that was prepared is built, with this end, in the next step or after another grow() to the same
+  // end.
   bool grow(SequenceId sequence, int32_t tokens);
   // The slots of the row that the last grow() prepared, until it is committed.
   StateSlots state_slots(SequenceId sequence) const;
@@ -139,6 +142,8 @@ class PagedCache {
     uint64_t epoch = 0;
     int32_t committed = 0;
     int32_t grown = 0;
+    bool started = false;           // it has grown since open()
+    int64_t steps = 0;              // how many steps will have been built with its newest row
     std::vector<PageTable> tables;  // by group
     NodeRef published = {};         // the deepest node known to be the sequence's own prefix
     int32_t blocks_published = 0;
@@ -166,9 +171,10 @@ class PagedCache {
   const Sequence& sequence(SequenceId id) const;
   // A sequence takes or gives up a reference; the tree learns when it is the only holder.
   void hold(size_t group, PageId page);
-  void let_go(size_t group, PageId page);
+  void let_go(const Sequence& held, size_t group, PageId page);
   void note_idle(size_t group, PageId page, bool idle);
-  void let_go_blocks(size_t group, PageTable& table, int32_t first_block);
+  void trim(Sequence& held, size_t group, int32_t first_block);
+  void note_use(const Sequence& opened);
 
   bool writes_in_place(const Sequence& grown) const;
   void grow_state(Sequence& grown, int32_t tokens);
@@ -193,6 +199,9 @@ class PagedCache {
   RadixTree tree_;
   std::unordered_map<SequenceId, Sequence> sequences_;
   uint64_t epoch_ = 0;  // flushes so far
+  int64_t newest_step_ = 0;
+  std::vector<int64_t> in_flight_;  // ascending
+  int64_t steps_built_ = 0;
   CacheStats counted_ = {};
   std::vector<PageId> idle_;               // scratch of step_done()
   mutable std::vector<Element> elements_;  // scratch of elements()

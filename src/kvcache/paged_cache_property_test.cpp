@@ -36,7 +36,7 @@ struct Running {
   int32_t opened = 0;
   int32_t grown = 0;
   int32_t committed = 0;
-  int32_t rows_in_flight = 0;
+  int32_t row_kept = 0;  // tokens of a row that was grown and goes with a later step
 };
 
 // One row as the device sees it: what it was told when its step was built.
@@ -203,7 +203,8 @@ class Simulation {
     for (Running& sequence : running_) {
       const auto left = static_cast<int32_t>(sequence.tokens.size()) - sequence.grown;
       if (left > 0 && chance(70)) {
-        grow(sequence, std::min(left, pick(1, world_.row_tokens_max)), step);
+        const int32_t count = std::min(left, pick(1, world_.row_tokens_max));
+        grow(sequence, sequence.row_kept > 0 ? sequence.row_kept : count, step);
       }
     }
     if (!step.rows.empty()) {
@@ -234,6 +235,10 @@ class Simulation {
       return;
     }
     ASSERT_FALSE(world_.roomy && cache_.match_version() != version) << "evicted without need";
+    sequence.row_kept = chance(3) ? count : 0;
+    if (sequence.row_kept > 0) {
+      return;
+    }
     DeviceRow row{.id = sequence.id,
                   .prefix = sequence.prefix,
                   .first = sequence.grown,
@@ -252,7 +257,6 @@ class Simulation {
       ASSERT_LE(pages_of(row.tables[g]) - opened_pages(g, sequence.opened), needed);
     }
     sequence.grown = tokens;
-    ++sequence.rows_in_flight;
     step.rows.push_back(std::move(row));
   }
 
@@ -394,7 +398,6 @@ class Simulation {
     if (found == running_.end()) {
       return;  // it was closed in mid-flight
     }
-    --found->rows_in_flight;
     found->committed = row.first + row.count;
     std::vector<Token> known(found->tokens.begin(), found->tokens.begin() + found->committed);
     cache_.commit(found->id, known, found->committed, world_.roomy || chance(85));

@@ -18,8 +18,8 @@ TEST(CountedPages, HandsOutTheOneReleasedLastFirstAndFreshOnesInOrder) {
   CountedPages pages(10);
   EXPECT_EQ(pages.allocate(), PageId{1});
   EXPECT_EQ(pages.allocate(), PageId{2});
-  pages.release(PageId{1});
-  pages.release(PageId{2});
+  pages.release(PageId{1}, 0);
+  pages.release(PageId{2}, 0);
   EXPECT_EQ(pages.allocate(), PageId{2});
   EXPECT_EQ(pages.allocate(), PageId{1});
   EXPECT_EQ(pages.allocate(), PageId{3});
@@ -38,9 +38,9 @@ TEST(CountedPages, FreesAPageWithItsLastReference) {
   CountedPages pages(4);
   const PageId page = pages.allocate().value();
   pages.retain(page);
-  pages.release(page);
+  pages.release(page, 0);
   EXPECT_EQ(pages.pages_free(), 2);
-  pages.release(page);
+  pages.release(page, 0);
   EXPECT_EQ(pages.pages_free(), 3);
 }
 
@@ -49,7 +49,7 @@ TEST(CountedPages, CallsAPageEvictableWhileOnlyTheTreeHoldsIt) {
   const PageId page = pages.allocate().value();
   pages.cache(page);
   EXPECT_EQ(pages.pages_evictable(), 0);
-  pages.release(page);
+  pages.release(page, 0);
   EXPECT_EQ(pages.pages_evictable(), 1);
   pages.retain(page);
   EXPECT_EQ(pages.pages_evictable(), 0);
@@ -58,21 +58,24 @@ TEST(CountedPages, CallsAPageEvictableWhileOnlyTheTreeHoldsIt) {
   pages.check_integrity({0, 1, 0, 0});
 }
 
-TEST(CountedPages, KeepsAReferenceUntilTheNewestStepInFlightIsDone) {
+TEST(CountedPages, KeepsAReferenceUntilTheStepsThatUseItAreDone) {
   CountedPages pages(3);
   std::vector<PageId> idle;
   const PageId first = pages.allocate().value();
   const PageId second = pages.allocate().value();
-  pages.step_built(1);
-  pages.release(first);
-  pages.step_built(2);
-  pages.release(second);
+  pages.step_built();
+  pages.step_built();
+  pages.release(second, 2);
+  pages.release(first, 1);
   EXPECT_EQ(pages.pages_free(), 0);
-  pages.step_done(1, idle);
+  EXPECT_EQ(pages.references_waiting(), 2);
+  pages.step_done(idle);
   EXPECT_EQ(pages.allocate(), first);
   EXPECT_FALSE(pages.allocate().has_value());
-  pages.step_done(2, idle);
-  EXPECT_EQ(pages.allocate(), second);
+  pages.release(first, 1);
+  EXPECT_EQ(pages.pages_free(), 1) << "the step that used it is done";
+  pages.step_done(idle);
+  EXPECT_EQ(pages.pages_free(), 2);
   EXPECT_THAT(idle, IsEmpty());
 }
 
@@ -81,36 +84,28 @@ TEST(CountedPages, TellsWhichPagesBecameEvictableWhenAStepIsDone) {
   std::vector<PageId> idle;
   const PageId page = pages.allocate().value();
   pages.cache(page);
-  pages.step_built(1);
-  pages.release(page);
+  pages.step_built();
+  pages.release(page, 1);
   EXPECT_EQ(pages.pages_evictable(), 0);
-  pages.step_done(1, idle);
+  pages.step_done(idle);
   EXPECT_THAT(idle, ElementsAre(page));
   EXPECT_EQ(pages.pages_evictable(), 1);
 }
 
 TEST(CountedPagesDeathTest, EndsTheProcessWhenReferencesDoNotAddUp) {
   CountedPages pages(4);
+  std::vector<PageId> idle;
   const PageId page = pages.allocate().value();
   EXPECT_DEATH(pages.check_integrity({0, 0, 0, 0}), "owners not counted");
-  pages.release(page);
-  EXPECT_DEATH(pages.release(page), "not in use");
+  EXPECT_DEATH(pages.release(page, 1), "not built");
+  EXPECT_DEATH(pages.step_done(idle), "not built");
+  pages.release(page, 0);
+  EXPECT_DEATH(pages.release(page, 0), "not in use");
   EXPECT_DEATH(pages.retain(page), "not in use");
   EXPECT_DEATH(pages.uncache(page), "does not hold");
-  EXPECT_DEATH(pages.release(PageId{0}), "no such page");
-  EXPECT_DEATH(pages.release(PageId{4}), "no such page");
-  EXPECT_DEATH(pages.release(PageId{-1}), "no such page");
-}
-
-TEST(CountedPagesDeathTest, EndsTheProcessWhenStepsAreOutOfOrder) {
-  CountedPages pages(4);
-  std::vector<PageId> idle;
-  EXPECT_DEATH(pages.step_done(1, idle), "order built");
-  pages.step_built(5);
-  EXPECT_DEATH(pages.step_built(5), "ascending");
-  pages.step_built(6);
-  EXPECT_DEATH(pages.step_built(7), "at most two");
-  EXPECT_DEATH(pages.step_done(6, idle), "order built");
+  EXPECT_DEATH(pages.release(PageId{0}, 0), "no such page");
+  EXPECT_DEATH(pages.release(PageId{4}, 0), "no such page");
+  EXPECT_DEATH(pages.release(PageId{-1}, 0), "no such page");
 }
 
 // ---- RadixTree
@@ -402,12 +397,14 @@ TEST(PagedCache, EvictsWhatWasUsedLongestAgoAndAHitIsAUse) {
   const std::vector<Token> b = tokens_of(8, 200);
   driver.run(1, a);
   driver.run(2, b);
-  EXPECT_EQ(cache.open(SequenceId{3}, "", a, 8), 8);
+  EXPECT_EQ(cache.open(SequenceId{3}, "", a, 4), 4);
+  ASSERT_TRUE(cache.grow(SequenceId{3}, 5));  // in place of the end of a
   cache.close(SequenceId{3});
-  driver.run(4, tokens_of(4, 300));
+  EXPECT_EQ(cache.match("", a, 8), 4);
+  driver.run(4, tokens_of(8, 300));
   EXPECT_EQ(cache.match("", b, 8), 4) << "its end made room";
-  EXPECT_EQ(cache.match("", a, 8), 8);
-  EXPECT_EQ(cache.stats().evictions_total, 1);
+  EXPECT_EQ(cache.match("", a, 8), 4);
+  EXPECT_EQ(cache.stats().evictions_total, 2);
 }
 
 TEST(PagedCache, NeverEvictsWhatASequenceHolds) {
@@ -445,7 +442,7 @@ TEST(PagedCache, DropsLeavesInUseToReachAncestorsThatNobodyHolds) {
   EXPECT_EQ(cache.match("", tokens_of(16), 16), 16) << "what was dropped is shared again";
 }
 
-TEST(PagedCache, DoesNotHandOutWhatAStepInFlightMayRead) {
+TEST(PagedCache, DoesNotHandOutWhatAStepInFlightReads) {
   PagedCache cache(spec_of({full()}), {3});
   cache.open(SequenceId{1}, "", {}, 0);
   ASSERT_TRUE(cache.grow(SequenceId{1}, 8));
@@ -456,6 +453,51 @@ TEST(PagedCache, DoesNotHandOutWhatAStepInFlightMayRead) {
   EXPECT_FALSE(cache.grow(SequenceId{2}, 1));
   cache.step_done(1);
   EXPECT_TRUE(cache.grow(SequenceId{2}, 8));
+}
+
+TEST(PagedCache, GivesBackAtOnceWhatNoStepInFlightReads) {
+  PagedCache cache(spec_of({full()}), {6});
+  Driver driver(cache);
+  driver.open(1, tokens_of(8));
+  driver.advance(1, tokens_of(8));
+  cache.open(SequenceId{2}, "", {}, 0);
+  ASSERT_TRUE(cache.grow(SequenceId{2}, 1));
+  cache.step_built(100);
+  cache.close(SequenceId{1});
+  EXPECT_EQ(cache.pages_available(0), 4) << "the step has a row of the other sequence only";
+  ASSERT_EQ(cache.open(SequenceId{3}, "", tokens_of(8), 8), 8);
+  EXPECT_EQ(cache.pages_available(0), 2);
+  cache.close(SequenceId{3});
+  EXPECT_EQ(cache.pages_available(0), 4) << "it never had a row";
+  cache.check_integrity();
+}
+
+TEST(PagedCache, CountsARowInTheStepThatIsBuiltAfterItsLastGrow) {
+  PagedCache cache(spec_of({full()}), {4});
+  cache.open(SequenceId{1}, "", {}, 0);
+  cache.open(SequenceId{2}, "", {}, 0);
+  ASSERT_TRUE(cache.grow(SequenceId{1}, 4));
+  ASSERT_TRUE(cache.grow(SequenceId{2}, 4));
+  cache.step_built(1);  // the row of 1 did not go with it
+  ASSERT_TRUE(cache.grow(SequenceId{1}, 4));
+  cache.step_built(2);
+  cache.step_done(1);
+  cache.close(SequenceId{1});
+  EXPECT_EQ(cache.pages_available(0), 1);
+  cache.step_done(2);
+  EXPECT_EQ(cache.pages_available(0), 2);
+}
+
+TEST(PagedCache, NotesTheUseOfAPrefixWhenTheSequenceGrows) {
+  PagedCache cache(spec_of({full()}), {5});
+  Driver driver(cache);
+  driver.run(1, tokens_of(8, 100));
+  driver.run(2, tokens_of(8, 200));
+  EXPECT_EQ(cache.open(SequenceId{3}, "", tokens_of(8, 100), 8), 8);
+  cache.close(SequenceId{3});  // found no room
+  driver.run(4, tokens_of(4, 300));
+  EXPECT_EQ(cache.match("", tokens_of(8, 100), 8), 4);
+  EXPECT_EQ(cache.match("", tokens_of(8, 200), 8), 8);
 }
 
 TEST(PagedCache, EvictsWhileAStepIsInFlightThatDoesNotReadIt) {
@@ -709,6 +751,16 @@ TEST(PagedCacheDeathTest, EndsTheProcessOnWrongUse) {
   EXPECT_DEATH(cache.grow(SequenceId{1}, 4), "does not shrink");
   EXPECT_DEATH(cache.commit(SequenceId{1}, tokens_of(6), 6, true), "grown before");
   EXPECT_DEATH(cache.commit(SequenceId{1}, tokens_of(4), 5, true), "a token for each");
+}
+
+TEST(PagedCacheDeathTest, EndsTheProcessWhenStepsAreOutOfOrder) {
+  PagedCache cache(spec_of({full()}), {20});
+  EXPECT_DEATH(cache.step_done(1), "order built");
+  cache.step_built(5);
+  EXPECT_DEATH(cache.step_built(5), "ascending");
+  cache.step_built(6);
+  EXPECT_DEATH(cache.step_built(7), "at most two");
+  EXPECT_DEATH(cache.step_done(6), "order built");
 }
 
 TEST(PagedCacheDeathTest, EndsTheProcessOnASpecItCannotHold) {
