@@ -24,8 +24,6 @@ struct MemoryDemand {
   int64_t mlx_cache_bytes = 0;
   // Without own kernels the pool is committed whole, and an append may need room for a copy of it.
   bool pool_committed = false;
-  // The scheduler gives back window pages that no later position sees.
-  bool trims_windows = false;
 };
 
 // Where the bytes may come from.

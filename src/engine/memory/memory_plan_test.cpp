@@ -140,7 +140,6 @@ MemoryDemand windowed_demand() {
   demand.step_tokens_max = 512;
   demand.max_running_requests = 16;
   demand.context_model = 32768;
-  demand.trims_windows = true;
   return demand;
 }
 
@@ -160,13 +159,13 @@ TEST(MemoryPlan, GivesWindowsNoMoreThanFullAttentionHas) {
               ElementsAre(65, 65));
 }
 
-TEST(MemoryPlan, FitsALargerContextWhenWindowsAreTrimmed) {
+TEST(MemoryPlan, FitsALargerContextWhereMostLayersHaveAWindow) {
   MemoryDemand demand = windowed_demand();
   demand.context_model = 1 << 20;
   const MemorySupply supply{.available_bytes = 1000 * kMiB};
-  const int64_t trimmed = plan_memory(demand, supply)->context_fits;
-  demand.trims_windows = false;
-  EXPECT_GT(trimmed, 2 * plan_memory(demand, supply)->context_fits);
+  const int64_t windowed = plan_memory(demand, supply)->context_fits;
+  demand.cache.groups[1].kind = kvcache::GroupKind::full;
+  EXPECT_GT(windowed, 2 * plan_memory(demand, supply)->context_fits);
 }
 
 TEST(MemoryPlan, GivesEachSequenceTwoStatesAndKeepsTwoMore) {

@@ -55,7 +55,7 @@ std::vector<int64_t> pages_by_group(const MemoryDemand& demand, int64_t pages, i
   std::vector<int64_t> counts;
   for (const CacheGroup& group : demand.cache.groups) {
     int64_t count = pages;
-    if (group.kind == GroupKind::window && demand.trims_windows) {
+    if (group.kind == GroupKind::window) {
       count = std::min(pages, window_pages_running(demand, group) + pages / kWindowsCachedPart);
     } else if (group.kind == GroupKind::state) {
       count = kSlotsRunning * demand.max_running_requests + snapshots;
