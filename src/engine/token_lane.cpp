@@ -109,11 +109,11 @@ Result<std::unique_ptr<TokenLane>> TokenLane::load(const EngineOptions& options,
 
 TokenLane::TokenLane(const EngineOptions& options, Loaded loaded)
     : options_(options),
-      model_(std::move(loaded.model)),
       info_(std::move(loaded.info)),
       plan_(std::move(loaded.plan)),
-      spec_(std::move(loaded.spec)),
-      pool_(make_pool()),
+      runner_(std::move(loaded.model), loaded.spec,
+              {.group_pages = plan_.group_pages, .dtype = kv_dtype(options.kv_cache_dtype)},
+              options.trace),
       scheduler_(
           {.max_running_requests = options.max_running_requests,
            .max_queued_requests = options.max_queued_requests,
@@ -122,15 +122,9 @@ TokenLane::TokenLane(const EngineOptions& options, Loaded loaded)
            .policy = options.schedule_policy,
            .conservativeness = options.schedule_conservativeness,
            .cache = {.prefix_cache = !options.disable_radix_cache, .eviction = options.eviction}},
-          spec_, plan_.group_pages),
+          loaded.spec, plan_.group_pages),
       budget_({.tokens_fixed = options.chunked_prefill_size, .tokens_max = loaded.step_tokens_max}),
-      nobody_({.temperature = 0.0f}, 0, {}, {}, sampling::WantedLogprobs()),
       seeds_(options.random_seed ? *options.random_seed : std::random_device{}()) {}
-
-kvpool::KvPool TokenLane::make_pool() const {
-  return kvpool::KvPool(
-      spec_, {.group_pages = plan_.group_pages, .dtype = kv_dtype(options_.kv_cache_dtype)});
-}
 
 Status TokenLane::warm_up() {
   Job job;

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <chrono>
-#include <deque>
 #include <fstream>
 #include <map>
 #include <memory>
@@ -13,10 +12,7 @@
 #include "engine/api.h"
 #include "engine/engine_options.h"
 #include "engine/memory/memory_plan.h"
-#include "kvpool/kv_pool.h"
-#include "models/language_model.h"
-#include "sampling/sample_step.h"
-#include "sampling/score_step.h"
+#include "engine/step_runner.h"
 #include "sampling/sequence_state.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/step_budget.h"
@@ -34,7 +30,7 @@ struct StepOutcome {
   bool failed = false;  // an exception ended the step's sequences
 };
 
-// Language models on the engine thread: the model, its KV pool, the scheduler and the sampling
+// Language models on the engine thread: the scheduler, the steps that it plans and the sampling
 // state of every sequence. All of it is built, used and destroyed on that thread.
 class TokenLane {
  public:
@@ -75,23 +71,6 @@ class TokenLane {
     sampling::SequenceState sampling;
   };
 
-  // A step from its plan to its commit.
-  struct Flight {
-    scheduler::StepPlan plan;
-    // The pool as it was without the step: handles only. Empty once a plain append may reuse it.
-    std::optional<kvpool::KvPool> before;
-    std::optional<mx::array> logits = {};
-    std::vector<mx::array> appended = {};  // the pool's handles after it
-    std::optional<sampling::SampleStep> sample = {};
-    std::optional<sampling::ScoreStep> score = {};
-    std::vector<size_t> scored_rows = {};  // one for each span of `score`
-  };
-  // What the sampler says of a step's rows; both empty for a row that says nothing.
-  struct Said {
-    std::optional<sampling::SampledToken> token = {};
-    std::vector<sampling::SampledToken> scores = {};
-  };
-
   struct Loaded {
     std::unique_ptr<models::LanguageModel> model;
     ModelInfo info;
@@ -106,34 +85,25 @@ class TokenLane {
   void sample(StepOutcome& outcome);
   void finish_oldest(StepOutcome& outcome);
 
-  layers::Forward gathered(const scheduler::StepPlan& plan);
-  void sample_rows(Flight& flight) const;
-  // By row.
-  static std::vector<Said> wait_for(Flight& flight);
+  RowSampling sampling_of(const scheduler::Row& row) const;
   void commit(const scheduler::StepPlan& plan, const std::vector<Said>& said, StepOutcome& outcome);
   Event take(const scheduler::Row& row, Live& live, const Said& said);
   Event broken(SequenceId sequence);
-  void fail_newest(const std::string& why, StepOutcome& outcome);
-  void fail(Flight flight, const std::string& why, StepOutcome& outcome);
+  void fail(const scheduler::StepPlan& plan, const std::string& why, StepOutcome& outcome);
+  void fail_in_flight(const std::string& why, StepOutcome& outcome);
   bool overlaps() const;
-  kvpool::KvPool make_pool() const;
   // The last event of a sequence that holds nothing any more.
   Event close(SequenceId sequence, FinishReason reason);
   Event event_of(SequenceId sequence, const Live& live) const;
   bool somebody_is_answered() const;
 
   const EngineOptions options_;
-  const std::unique_ptr<models::LanguageModel> model_;
   const ModelInfo info_;
   const MemoryPlan plan_;
-  const kvcache::CacheSpec spec_;
-  kvpool::KvPool pool_;
+  StepRunner runner_;
   scheduler::Scheduler scheduler_;
   scheduler::StepBudget budget_;
   std::map<SequenceId, Live> live_;
-  std::deque<Flight> flights_;  // oldest first, at most two
-  // Stands for a sequence that ended while its row was in flight: its token is thrown away.
-  const sampling::SequenceState nobody_;
   std::chrono::steady_clock::time_point step_began_;
   std::mt19937_64 seeds_;
   std::ofstream record_;

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "base/check.h"
-#include "engine/gather.h"
 #include "engine/token_lane.h"
 #include "kernels/backend.h"
 #include "scheduler/step_plan_json.h"
@@ -31,11 +30,6 @@ FinishReason finish_reason(EndReason reason) {
       return FinishReason::error;
   }
   return FinishReason::error;
-}
-
-// The prompt position that the logits of the row's first output score.
-int32_t scored_position(const Row& row) {
-  return row.first_position + (row.outputs.empty() ? row.count : row.outputs.front().begin) + 1;
 }
 
 TokenOutput output_of(const sampling::SampledToken& sampled) {
@@ -66,12 +60,12 @@ bool TokenLane::overlaps() const {
 
 StepOutcome TokenLane::step() {
   StepOutcome outcome;
-  if (flights_.empty()) {
+  if (runner_.steps_in_flight() == 0) {
     step_began_ = std::chrono::steady_clock::now();
     launch(outcome);
     sample(outcome);
   }
-  if (flights_.empty()) {
+  if (runner_.steps_in_flight() == 0) {
     return outcome;
   }
   if (overlaps()) {
@@ -102,155 +96,54 @@ void TokenLane::launch(StepOutcome& outcome) {
   if (record_.is_open()) {
     record_ << to_string(scheduler::to_json(plan)) << '\n' << std::flush;
   }
-  Flight& flight = flights_.emplace_back(Flight{.plan = std::move(plan), .before = pool_});
   try {
     if (options_.before_step) {
-      options_.before_step(flight.plan);
+      options_.before_step(plan);
     }
-    const layers::Forward forward = gathered(flight.plan);
-    telemetry::TraceSpan span(options_.trace, "run");
-    span.arg("step", flight.plan.step);
-    const models::StepOutput output = model_->forward(forward);
-    flight.appended = pool_.handles();
-    std::vector<mx::array> wanted = flight.appended;
-    if (forward.output_count > 0) {
-      flight.logits = output.logits;
-      wanted.push_back(output.logits);
-    }
-    if (!kernels::own_cpu_kernels()) {
-      flight.before
-          .reset();  // plain appends reuse the pool's buffer only when nobody else holds it
-    }
-    mx::async_eval(std::move(wanted));
+    runner_.launch(plan);
   } catch (const std::exception& fault) {
-    fail_newest(fault.what(), outcome);
+    outcome.rows += static_cast<int32_t>(plan.rows.size());
+    fail(plan, fault.what(), outcome);
   }
-}
-
-layers::Forward TokenLane::gathered(const StepPlan& plan) {
-  telemetry::TraceSpan span(options_.trace, "gather");
-  span.arg("step", plan.step);
-  std::optional<mx::array> sampled_before;
-  if (flights_.size() > 1 && flights_.front().sample) {
-    sampled_before = flights_.front().sample->tokens();
-  }
-  return gather(plan, spec_, &pool_, sampled_before);
 }
 
 void TokenLane::sample(StepOutcome& outcome) {
-  if (flights_.empty()) {
+  if (runner_.steps_in_flight() == 0) {
     return;
   }
-  telemetry::TraceSpan span(options_.trace, "sample");
-  Flight& flight = flights_.back();
-  CHECK(flights_.size() == 1 && !flight.sample, "the step before was committed");
   try {
-    if (flight.logits) {
-      sample_rows(flight);
-    }
-    flight.logits.reset();
+    runner_.sample([this](const Row& row) { return sampling_of(row); });
   } catch (const std::exception& fault) {
-    fail_newest(fault.what(), outcome);
+    outcome.rows += static_cast<int32_t>(runner_.oldest().rows.size());
+    fail_in_flight(fault.what(), outcome);
   }
 }
 
-void TokenLane::sample_rows(Flight& flight) const {
-  std::vector<const sampling::SequenceState*> states;
-  std::vector<int32_t> places;  // of their logits
-  std::vector<sampling::ScoreSpan> spans;
-  int32_t place = 0;
-  for (size_t r = 0; r < flight.plan.rows.size(); ++r) {
-    const Row& row = flight.plan.rows[r];
-    const int32_t outputs = row.outputs.empty() ? 0 : row.count - row.outputs.front().begin;
-    const auto live = live_.find(row.sequence);
-    const bool known = live != live_.end();
-    if (row.samples) {
-      states.push_back(known ? &live->second.sampling : &nobody_);
-      places.push_back(place + outputs - 1);
-    }
-    const auto first = static_cast<size_t>(scored_position(row));
-    if (known && outputs > 0 && first < live->second.scored_prompt.size()) {
-      const std::span<const Token> prompt = live->second.scored_prompt;
-      const sampling::WantedLogprobs& wanted = live->second.sampling.logprobs();
-      spans.push_back({.place = place,
-                       .next = prompt.subspan(first, std::min<size_t>(static_cast<size_t>(outputs),
-                                                                      prompt.size() - first)),
-                       .top = std::max(wanted.top, 0),
-                       .requested = wanted.requested});
-      flight.scored_rows.push_back(r);
-    }
-    place += outputs;
+RowSampling TokenLane::sampling_of(const Row& row) const {
+  const auto live = live_.find(row.sequence);
+  if (live == live_.end()) {
+    return {};
   }
-  std::vector<mx::array> wanted;
-  if (!states.empty()) {
-    flight.sample.emplace(*flight.logits, states, places);
-    wanted = flight.sample->arrays();
-  }
-  if (!spans.empty()) {
-    flight.score.emplace(*flight.logits, spans);
-    const std::vector<mx::array> scored = flight.score->arrays();
-    wanted.insert(wanted.end(), scored.begin(), scored.end());
-  }
-  mx::async_eval(std::move(wanted));
+  return {.state = &live->second.sampling, .scored_prompt = live->second.scored_prompt};
 }
 
 void TokenLane::finish_oldest(StepOutcome& outcome) {
+  const StepPlan plan = runner_.oldest();
+  outcome.rows += static_cast<int32_t>(plan.rows.size());
   std::optional<std::vector<Said>> said;
-  Flight flight = std::move(flights_.front());
-  flights_.pop_front();
-  outcome.rows += static_cast<int32_t>(flight.plan.rows.size());
   try {
-    telemetry::TraceSpan span(options_.trace, "wait");
-    span.arg("step", flight.plan.step);
-    said = wait_for(flight);
+    said = runner_.finish_oldest();
   } catch (const std::exception& fault) {
-    // The step after took this one's tokens and pages.
-    if (!flights_.empty()) {
-      scheduler_.retry(flights_.front().plan);
-      flights_.clear();
-    }
-    fail(std::move(flight), fault.what(), outcome);
+    fail_in_flight(fault.what(), outcome);
   }
   const auto now = std::chrono::steady_clock::now();
   outcome.duration = now - std::exchange(step_began_, now);
   if (said) {
     telemetry::TraceSpan span(options_.trace, "commit");
-    span.arg("step", flight.plan.step);
-    commit(flight.plan, *said, outcome);
-    budget_.observe(flight.plan.token_count(), outcome.duration);
+    span.arg("step", plan.step);
+    commit(plan, *said, outcome);
+    budget_.observe(plan.token_count(), outcome.duration);
   }
-}
-
-// The one place that waits for the device.
-std::vector<TokenLane::Said> TokenLane::wait_for(Flight& flight) {
-  std::vector<mx::array> wanted = std::move(flight.appended);
-  const auto add = [&wanted](const std::vector<mx::array>& more) {
-    wanted.insert(wanted.end(), more.begin(), more.end());
-  };
-  if (flight.sample) {
-    add(flight.sample->arrays());
-  }
-  if (flight.score) {
-    add(flight.score->arrays());
-  }
-  mx::eval(std::move(wanted));
-  std::vector<Said> said(flight.plan.rows.size());
-  if (flight.sample) {
-    std::vector<sampling::SampledToken> tokens = flight.sample->read();
-    size_t next = 0;
-    for (size_t r = 0; r < said.size(); ++r) {
-      if (flight.plan.rows[r].samples) {
-        said[r].token = std::move(tokens.at(next++));
-      }
-    }
-  }
-  if (flight.score) {
-    std::vector<std::vector<sampling::SampledToken>> scores = flight.score->read();
-    for (size_t i = 0; i < scores.size(); ++i) {
-      said[flight.scored_rows[i]].scores = std::move(scores[i]);
-    }
-  }
-  return said;
 }
 
 void TokenLane::commit(const StepPlan& plan, const std::vector<Said>& said, StepOutcome& outcome) {
@@ -324,20 +217,20 @@ Event TokenLane::broken(SequenceId sequence) {
   return event;
 }
 
-void TokenLane::fail_newest(const std::string& why, StepOutcome& outcome) {
-  Flight flight = std::move(flights_.back());
-  flights_.pop_back();
-  outcome.rows += static_cast<int32_t>(flight.plan.rows.size());
-  fail(std::move(flight), why, outcome);
+// The oldest step failed. The one behind it took its tokens and pages, and runs again.
+void TokenLane::fail_in_flight(const std::string& why, StepOutcome& outcome) {
+  const StepPlan failed = runner_.oldest();
+  if (runner_.steps_in_flight() > 1) {
+    scheduler_.retry(runner_.newest());
+  }
+  runner_.drop_all();
+  fail(failed, why, outcome);
 }
 
-void TokenLane::fail(Flight flight, const std::string& why, StepOutcome& outcome) {
+void TokenLane::fail(const StepPlan& plan, const std::string& why, StepOutcome& outcome) {
   outcome.failed = true;
-  std::vector<scheduler::Ended> ended = scheduler_.abandon(flight.plan);
-  if (flight.before) {
-    // An append writes in place, so what other sequences have in the pages stays.
-    pool_ = std::move(*flight.before);
-  } else {
+  std::vector<scheduler::Ended> ended = scheduler_.abandon(plan);
+  if (runner_.take_pool_lost()) {
     for (const auto& [sequence, live] : live_) {
       const scheduler::Sequence* known = scheduler_.find(sequence);
       if (known != nullptr && known->admission != 0 && scheduler_.abort(sequence)) {
@@ -345,7 +238,6 @@ void TokenLane::fail(Flight flight, const std::string& why, StepOutcome& outcome
       }
     }
     scheduler_.flush_cache();
-    pool_ = make_pool();
   }
   for (const scheduler::Ended& end : ended) {
     Event event = close(end.sequence, finish_reason(end.reason));
