@@ -25,6 +25,7 @@ int chat_command(const std::vector<std::string>& words);
 int run_command(const std::vector<std::string>& words);
 int check_env_command(const std::vector<std::string>& words);
 int show_config_command(const std::vector<std::string>& words);
+int replay_command(const std::vector<std::string>& words);
 int pull_command(const std::vector<std::string>& words);
 int list_command(const std::vector<std::string>& words);
 int rm_command(const std::vector<std::string>& words);

@@ -9,6 +9,8 @@ const std::vector<Command>& commands() {
       {"chat", "chat [MODEL] [FLAG…]", "talk to a model in the terminal, or to a server with --url",
        chat_command},
       {"run", "run PROMPT [FLAG…]", "answer one prompt and exit", run_command},
+      {"replay", "replay RECORD [FLAG…]",
+       "run the steps that serve --record-steps wrote, and compare", replay_command},
       {"pull", "pull NAME [--revision REV]", "fetch a model", pull_command},
       {"list", "list [--json]", "the models on this machine", list_command},
       {"rm", "rm NAME [-y]", "remove a model from this machine", rm_command},

@@ -62,6 +62,16 @@ MemoryDemand demand_of(const EngineOptions& options, const models::LanguageModel
 
 }  // namespace
 
+kvcache::CacheSpec cache_spec_of(const models::LanguageModel& model, const EngineOptions& options,
+                                 int32_t page_tokens) {
+  return model.cache_spec(page_tokens,
+                          static_cast<int32_t>(kv_dtype(options.kv_cache_dtype).size()));
+}
+
+kvpool::KvPoolOptions pool_options(const EngineOptions& options, std::vector<int32_t> group_pages) {
+  return {.group_pages = std::move(group_pages), .dtype = kv_dtype(options.kv_cache_dtype)};
+}
+
 Result<std::unique_ptr<TokenLane>> TokenLane::load(const EngineOptions& options,
                                                    const ModelLoader& loader) {
   POME_TRY(check_options(options));
@@ -74,8 +84,7 @@ Result<std::unique_ptr<TokenLane>> TokenLane::load(const EngineOptions& options,
     return model.error();
   }
   const models::LanguageModelInfo& about = (*model)->info();
-  const auto element_bytes = static_cast<int32_t>(kv_dtype(options.kv_cache_dtype).size());
-  kvcache::CacheSpec spec = (*model)->cache_spec(options.page_size, element_bytes);
+  kvcache::CacheSpec spec = cache_spec_of(**model, options, options.page_size);
   auto plan = plan_memory(demand_of(options, about, spec, device.gpu),
                           {.available_bytes = device.available_bytes,
                            .max_memory_bytes = options.max_memory_bytes,
@@ -98,11 +107,8 @@ Result<std::unique_ptr<TokenLane>> TokenLane::load(const EngineOptions& options,
                 .step_tokens_max = step_tokens_max(options, device.gpu)};
   std::unique_ptr<TokenLane> lane(new TokenLane(options, std::move(loaded)));
   if (!options.record_steps.empty()) {
-    lane->record_.open(options.record_steps, std::ios::trunc);
-    if (!lane->record_) {
-      return invalid(
-          fmt::format("[--record-steps] cannot write to {}", options.record_steps.string()));
-    }
+    POME_TRY(lane->recorder_.open(options.record_steps));
+    lane->recorder_.write(RecordedPool{options.page_size, lane->plan_.group_pages});
   }
   return lane;
 }
@@ -111,8 +117,7 @@ TokenLane::TokenLane(const EngineOptions& options, Loaded loaded)
     : options_(options),
       info_(std::move(loaded.info)),
       plan_(std::move(loaded.plan)),
-      runner_(std::move(loaded.model), loaded.spec,
-              {.group_pages = plan_.group_pages, .dtype = kv_dtype(options.kv_cache_dtype)},
+      runner_(std::move(loaded.model), loaded.spec, pool_options(options, plan_.group_pages),
               options.trace),
       scheduler_(
           {.max_running_requests = options.max_running_requests,
@@ -184,6 +189,13 @@ void TokenLane::add(Job job, std::vector<Event>& events) {
                      .prompt_tokens = prompt_tokens,
                      .scored_prompt = job.score_from >= 0 ? request.prompt : std::vector<Token>(),
                      .sampling = std::move(state)});
+  if (recorder_.is_open()) {
+    recorder_.write(RecordedSequence{.sequence = id,
+                                     .prompt = request.prompt,
+                                     .stop_tokens = request.stop_tokens,
+                                     .seed = seed,
+                                     .sampling = job.sampling});
+  }
   if (Status status = scheduler_.submit(std::move(request)); !status) {
     Event event = close(id, FinishReason::error);
     event.error = status.error();

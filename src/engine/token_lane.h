@@ -1,7 +1,6 @@
 #pragma once
 
 #include <chrono>
-#include <fstream>
 #include <map>
 #include <memory>
 #include <optional>
@@ -12,6 +11,7 @@
 #include "engine/api.h"
 #include "engine/engine_options.h"
 #include "engine/memory/memory_plan.h"
+#include "engine/record/step_record.h"
 #include "engine/step_runner.h"
 #include "sampling/sequence_state.h"
 #include "scheduler/scheduler.h"
@@ -29,6 +29,11 @@ struct StepOutcome {
   std::chrono::nanoseconds duration{0};
   bool failed = false;  // an exception ended the step's sequences
 };
+
+// How the options store keys and values.
+kvcache::CacheSpec cache_spec_of(const models::LanguageModel& model, const EngineOptions& options,
+                                 int32_t page_tokens);
+kvpool::KvPoolOptions pool_options(const EngineOptions& options, std::vector<int32_t> group_pages);
 
 // Language models on the engine thread: the scheduler, the steps that it plans and the sampling
 // state of every sequence. All of it is built, used and destroyed on that thread.
@@ -106,7 +111,7 @@ class TokenLane {
   std::map<SequenceId, Live> live_;
   std::chrono::steady_clock::time_point step_began_;
   std::mt19937_64 seeds_;
-  std::ofstream record_;
+  StepRecorder recorder_;
 };
 
 }  // namespace pome::engine

@@ -6,7 +6,6 @@
 #include "base/check.h"
 #include "engine/token_lane.h"
 #include "kernels/backend.h"
-#include "scheduler/step_plan_json.h"
 #include "telemetry/trace.h"
 
 // One step of the token lane: launch (plan, gather, forward), sample, and at its end commit.
@@ -93,8 +92,8 @@ void TokenLane::launch(StepOutcome& outcome) {
   if (plan.rows.empty()) {
     return;
   }
-  if (record_.is_open()) {
-    record_ << to_string(scheduler::to_json(plan)) << '\n' << std::flush;
+  if (recorder_.is_open()) {
+    recorder_.write(plan);
   }
   try {
     if (options_.before_step) {
@@ -148,6 +147,7 @@ void TokenLane::finish_oldest(StepOutcome& outcome) {
 
 void TokenLane::commit(const StepPlan& plan, const std::vector<Said>& said, StepOutcome& outcome) {
   std::vector<RowResult> results;
+  RecordedTokens stood{.step = plan.step};
   std::map<SequenceId, size_t> event_of_sequence;
   for (size_t r = 0; r < plan.rows.size(); ++r) {
     const Row& row = plan.rows[r];
@@ -173,8 +173,14 @@ void TokenLane::commit(const StepPlan& plan, const std::vector<Said>& said, Step
     } else if (said[r].token || !said[r].scores.empty()) {
       event_of_sequence[row.sequence] = outcome.events.size();
       outcome.events.push_back(take(row, live, said[r]));
-      outcome.generated_tokens += said[r].token ? 1 : 0;
+      if (said[r].token) {
+        ++outcome.generated_tokens;
+        stood.tokens.emplace_back(row.sequence, said[r].token->token);
+      }
     }
+  }
+  if (recorder_.is_open()) {
+    recorder_.write(std::move(stood));
   }
   for (const scheduler::Ended& ended : scheduler_.commit(plan, results)) {
     const auto found = event_of_sequence.find(ended.sequence);
@@ -229,6 +235,7 @@ void TokenLane::fail_in_flight(const std::string& why, StepOutcome& outcome) {
 
 void TokenLane::fail(const StepPlan& plan, const std::string& why, StepOutcome& outcome) {
   outcome.failed = true;
+  recorder_.write(RecordedFault{plan.step});
   std::vector<scheduler::Ended> ended = scheduler_.abandon(plan);
   if (runner_.take_pool_lost()) {
     for (const auto& [sequence, live] : live_) {

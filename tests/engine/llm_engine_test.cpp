@@ -183,30 +183,6 @@ TEST(LlmEngine, RefusesOptionsOutOfRange) {
               HasSubstr("--page-size"));
 }
 
-TEST(LlmEngine, RecordsEveryStepAsOneLine) {
-  const std::filesystem::path path =
-      std::filesystem::temp_directory_path() / ("pome_steps_" + std::to_string(getpid()));
-  EngineOptions options = options_of();
-  options.record_steps = path;
-  {
-    const auto engine = started(options);
-    Listener listener(*engine);
-    ASSERT_TRUE(engine->submit(job_of(1, toy_prompt(6, 5), 5)).ok());
-    listener.until_end(1);
-  }
-  std::ifstream file(path);
-  std::string line;
-  int steps = 0;
-  while (std::getline(file, line)) {
-    const auto value = parse_json(line);
-    ASSERT_TRUE(value.ok());
-    ASSERT_TRUE(scheduler::step_plan_from_json(*value).ok());
-    ++steps;
-  }
-  EXPECT_GE(steps, 5);
-  std::filesystem::remove(path);
-}
-
 TEST(LlmEngine, UsesNoCpuWhileIdle) {
   const auto engine = started();
   Listener listener(*engine);

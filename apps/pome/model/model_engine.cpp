@@ -3,6 +3,7 @@
 #include "pome/model/open_model.h"
 #ifdef POME_WITH_MLX
 #include "engine/llm_engine.h"
+#include "engine/replay.h"
 #include "kernels/thread_pool.h"
 #endif
 
@@ -64,7 +65,33 @@ Result<std::unique_ptr<engine::Engine>> start_engine(const Settings& settings,
   return std::unique_ptr<engine::Engine>(
       std::make_unique<engine::LlmEngine>(std::move(options).value()));
 }
+
+Result<ReplayOutcome> replay_record(const Settings& settings, const std::string& path,
+                                    const std::string& record) {
+  auto options = options_from(settings);
+  if (!options) {
+    return options.error();
+  }
+  options->model_path = path;
+  POME_TRY(engine::check_options(options.value()));
+  if (const auto threads = settings.integer("--threads")) {
+    kernels::set_thread_count(static_cast<int>(*threads));
+  }
+  const auto report = engine::replay(record, options.value());
+  if (!report) {
+    return report.error();
+  }
+  return ReplayOutcome{.steps = report->steps,
+                       .tokens = report->tokens,
+                       .different = report->different,
+                       .first_difference = report->first_difference,
+                       .ended_by = report->ended_by};
+}
 #else
+Result<ReplayOutcome> replay_record(const Settings&, const std::string&, const std::string&) {
+  return invalid("this pome was built without MLX and runs no recorded steps");
+}
+
 Result<std::unique_ptr<engine::Engine>> start_engine(const Settings&, const std::string&,
                                                      const std::string&) {
   return invalid("this pome was built without MLX and serves --model-path echo alone",

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -13,5 +14,18 @@ namespace pome::apps {
 Result<std::unique_ptr<engine::Engine>> start_engine(const Settings& settings,
                                                      const std::string& path,
                                                      const std::string& served_name);
+
+struct ReplayOutcome {
+  int64_t steps = 0;
+  int64_t tokens = 0;     // compared
+  int64_t different = 0;  // of them
+  std::string first_difference = {};
+  std::string ended_by = {};  // why the record ends before its last line; empty: it does not
+};
+
+// Runs the steps that `serve --record-steps` wrote on the model at `path`. A build without MLX
+// refuses.
+Result<ReplayOutcome> replay_record(const Settings& settings, const std::string& path,
+                                    const std::string& record);
 
 }  // namespace pome::apps
