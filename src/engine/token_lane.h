@@ -12,7 +12,7 @@
 #include "engine/engine_options.h"
 #include "engine/memory/memory_plan.h"
 #include "engine/record/step_record.h"
-#include "engine/step_runner.h"
+#include "engine/steps/step_runner.h"
 #include "sampling/sequence_state.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/step_budget.h"

@@ -1,4 +1,4 @@
-#include "engine/gather.h"
+#include "engine/steps/gather.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,10 +1,10 @@
-#include "engine/step_runner.h"
+#include "engine/steps/step_runner.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "base/check.h"
-#include "engine/gather.h"
+#include "engine/steps/gather.h"
 #include "kernels/backend.h"
 
 namespace pome::engine {
