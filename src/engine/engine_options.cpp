@@ -40,7 +40,8 @@ Status check_options(const EngineOptions& o) {
   POME_TRY(at_least("--max-total-tokens", o.max_total_tokens, 0));
   POME_TRY(at_least("--chunked-prefill-size", o.chunked_prefill_size, 0));
   POME_TRY(at_least("--max-memory", o.max_memory_bytes, 0));
-  POME_TRY(at_least("--mlx-cache", o.mlx_cache_bytes, 0));
+  POME_TRY(at_least("--mlx-cache-limit", o.mlx_cache_bytes, 0));
+  POME_TRY(at_least("--mlx-clear-cache-steps", o.mlx_clear_cache_steps, 0));
   constexpr int32_t kRunningMax = 4096;
   if (o.max_running_requests > kRunningMax) {
     return invalid(fmt::format("[--max-running-requests] expected at most {}, got {}", kRunningMax,

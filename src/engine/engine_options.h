@@ -48,8 +48,9 @@ struct EngineOptions {
   kvcache::Eviction eviction = kvcache::Eviction::lru;  // of cached prefixes
 
   double mem_fraction_static = 0.9;
-  int64_t max_memory_bytes = 0;  // 0: no cap
-  int64_t mlx_cache_bytes = int64_t{32} << 20;
+  int64_t max_memory_bytes = 0;                 // 0: no cap
+  int64_t mlx_cache_bytes = int64_t{32} << 20;  // freed buffers that MLX may keep
+  int32_t mlx_clear_cache_steps = 256;          // they go back after so many steps; 0: never
   bool disable_own_kernels = false;
 
   std::optional<uint64_t> random_seed = {};  // of requests without a seed; absent: from the system

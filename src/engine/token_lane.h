@@ -110,6 +110,7 @@ class TokenLane {
   scheduler::StepBudget budget_;
   std::map<SequenceId, Live> live_;
   std::chrono::steady_clock::time_point step_began_;
+  int64_t steps_ = 0;  // committed
   std::mt19937_64 seeds_;
   StepRecorder recorder_;
 };

@@ -141,6 +141,9 @@ void TokenLane::finish_oldest(StepOutcome& outcome) {
     telemetry::TraceSpan span(options_.trace, "commit");
     span.arg("step", plan.step);
     commit(plan, *said, outcome);
+    if (options_.mlx_clear_cache_steps > 0 && ++steps_ % options_.mlx_clear_cache_steps == 0) {
+      mx::clear_cache();  // buffers of shapes that do not come again
+    }
     budget_.observe(plan.token_count(), outcome.duration);
   }
 }

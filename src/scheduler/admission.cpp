@@ -37,6 +37,10 @@ void Scheduler::admit_waiting() {
   }
   if (options_.policy == Policy::lpm) {
     sort_by_prefix();
+  } else if (options_.policy == Policy::priority) {
+    waiting_.sort([](const Sequence& a, const Sequence& b) {
+      return a.overtaken >= kOvertakenMax && b.overtaken < kOvertakenMax;
+    });
   }
   std::vector<int32_t> owed = pages_owed();
   Sequence* blocked = nullptr;  // waits for room; short prompts may go past it

@@ -267,6 +267,24 @@ TEST(Scheduler, ABlockedPromptIsNotOvertakenForEver) {
   EXPECT_GT(scheduler.stats().waiting, 100);
 }
 
+TEST(Scheduler, ALowPriorityIsOvertakenOnlySoOften) {
+  Scheduler scheduler = scheduler_of(
+      2001, {.max_running_requests = 1, .max_queued_requests = 999, .policy = Policy::priority});
+  for (uint64_t id = 1; id <= 2; ++id) {
+    ASSERT_TRUE(scheduler.submit(request_of(id, 4, 2)).ok());  // priority 0
+  }
+  int steps = 0;
+  for (uint64_t id = 10; scheduler.find(SequenceId{2}) != nullptr && steps < 1000; ++id, ++steps) {
+    SequenceRequest request = request_of(id, 4, 1);
+    request.priority = 5;
+    ASSERT_TRUE(scheduler.submit(request).ok());
+    const StepPlan plan = scheduler.plan(16);
+    scheduler.commit(plan, results_of(plan));
+  }
+  EXPECT_GT(steps, 64);
+  EXPECT_LT(steps, 200);
+}
+
 TEST(Scheduler, TheLongestCachedPrefixGoesFirstUnderThatPolicy) {
   Scheduler scheduler = scheduler_of(101, {.max_running_requests = 1, .policy = Policy::lpm});
   ASSERT_TRUE(scheduler.submit(request_of(1, 20, 1)).ok());

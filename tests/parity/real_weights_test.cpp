@@ -3,46 +3,24 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <optional>
 
 #include "models/llm/load_model.h"
 #include "support/agreement.h"
+#include "support/real_weights.h"
 
 namespace pome {
 namespace {
 
 namespace fs = std::filesystem;
 
-fs::path cache_folder() {
-  if (const char* cache = std::getenv("POME_CACHE")) {
-    return cache;
-  }
-  const char* home = std::getenv("HOME");
-  return fs::path(home == nullptr ? "." : home) / ".cache/pome";
-}
-
-// The file in the cache folder or in one of its folders.
-std::optional<fs::path> find_weights(const std::string& name) {
-  std::error_code error;
-  if (fs::exists(cache_folder() / name, error)) {
-    return cache_folder() / name;
-  }
-  for (const fs::directory_entry& entry : fs::directory_iterator(cache_folder(), error)) {
-    if (fs::exists(entry.path() / name, error)) {
-      return entry.path() / name;
-    }
-  }
-  return std::nullopt;
-}
-
 class RealWeights : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(RealWeights, AgreeWithTheReferenceOn200Tokens) {
-  const std::optional<fs::path> weights = find_weights(GetParam());
+  const std::optional<fs::path> weights = test::find_weights(GetParam());
   if (!weights) {
-    GTEST_SKIP() << GetParam() << " is not in " << cache_folder();
+    GTEST_SKIP() << GetParam() << " is not in " << test::cache_folder();
   }
   const auto reference = test::AgreementReference::open(test::agreement_file(*weights));
   ASSERT_TRUE(reference.ok()) << reference.error().message;

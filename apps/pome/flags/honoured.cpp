@@ -92,6 +92,11 @@ std::vector<Flag> memory_flags() {
            "1."),
       make(group, {"--max-memory"}, text, "BYTES", "",
            "A cap on everything that pome plans: 8GiB, 500MB. Default: what the machine has free."),
+      make(group, {"--mlx-cache-limit"}, text, "BYTES", "32MiB",
+           "Freed buffers that MLX may keep for the next ones; part of the memory plan. 0 keeps "
+           "none."),
+      make(group, {"--mlx-clear-cache-steps"}, integer, "COUNT", "256",
+           "After so many steps MLX's freed buffers go back to the system; 0: never."),
       make(group, {"--chunked-prefill-size"}, integer, "TOKENS", "",
            "The most prompt tokens in one step, so that a long prompt does not stall running "
            "answers. "

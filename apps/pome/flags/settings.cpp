@@ -107,7 +107,8 @@ Result<std::string> check_value(const Flag& flag, const std::vector<std::string>
       std::find(flag.choices.begin(), flag.choices.end(), value) == flag.choices.end()) {
     return wrong(flag, origin, fmt::format("one of {}", fmt::join(flag.choices, ", ")), value);
   }
-  if (flag.name() == "--max-memory" && !parse_bytes(value)) {
+  if ((flag.name() == "--max-memory" || flag.name() == "--mlx-cache-limit") &&
+      !parse_bytes(value)) {
     return wrong(flag, origin, "a size such as 8GiB or 500MB", value);
   }
   POME_TRY(check_range(flag, value, origin));

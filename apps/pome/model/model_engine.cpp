@@ -24,6 +24,9 @@ Result<engine::EngineOptions> options_from(const Settings& settings) {
   options.page_size = whole("--page-size");
   options.mem_fraction_static = *settings.number("--mem-fraction-static");
   options.max_memory_bytes = parse_bytes(settings.text("--max-memory")).value_or(0);
+  options.mlx_cache_bytes =
+      parse_bytes(settings.text("--mlx-cache-limit")).value_or(options.mlx_cache_bytes);
+  options.mlx_clear_cache_steps = whole("--mlx-clear-cache-steps");
   options.disable_own_kernels = settings.on("--disable-own-kernels");
   options.record_steps = settings.text("--record-steps");
   if (const auto seed = settings.integer("--random-seed")) {
