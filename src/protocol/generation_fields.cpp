@@ -90,9 +90,10 @@ void read_generation_fields(ObjectReader& reader, const GenerationNames& names,
   }
 }
 
-std::optional<int32_t> read_token_limit(ObjectReader& reader, std::string_view name) {
+std::optional<int32_t> read_token_limit(ObjectReader& reader, std::string_view name,
+                                        ZeroTokens zero) {
   const auto limit = reader.integer(name, {.min = -1, .max = kInt32Max});
-  if (limit && *limit == 0) {
+  if (limit && *limit == 0 && zero == ZeroTokens::refused) {
     reader.fail(name, "expected at least 1 token, got 0");
     return std::nullopt;
   }

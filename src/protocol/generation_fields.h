@@ -17,6 +17,7 @@ inline constexpr size_t kStopBytesMax = 1024;
 inline constexpr size_t kStopTokensMax = 256;
 inline constexpr size_t kLogitBiasesMax = 1024;
 inline constexpr int64_t kTopLogprobsMax = 20;
+inline constexpr size_t kLogprobTokensMax = 256;
 inline constexpr size_t kNameBytesMax = 512;
 
 // How a continuation is to be generated, whatever dialect asked for it.
@@ -29,7 +30,9 @@ struct GenerationFields {
   bool ignore_eos = false;
   bool skip_special_tokens = true;
   int32_t choices = 1;
-  int32_t top_logprobs = -1;  // as engine::Job::top_logprobs
+  int32_t top_logprobs = -1;  // as in engine::Job, and so on
+  std::vector<Token> logprob_tokens;
+  int32_t score_from = -1;
   int32_t priority = 0;
   std::string cache_namespace;
 };
@@ -46,7 +49,10 @@ struct GenerationNames {
 void read_generation_fields(ObjectReader& reader, const GenerationNames& names,
                             GenerationFields& fields);
 
-// A token limit: -1 means "no limit", as some clients send it; 0 and other negatives are refused.
-std::optional<int32_t> read_token_limit(ObjectReader& reader, std::string_view name);
+// A token limit: -1 means "no limit", as some clients send it; other negatives are refused. 0 means
+// "the prompt alone".
+enum class ZeroTokens { refused, accepted };
+std::optional<int32_t> read_token_limit(ObjectReader& reader, std::string_view name,
+                                        ZeroTokens zero = ZeroTokens::refused);
 
 }  // namespace pome::protocol

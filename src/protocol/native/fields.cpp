@@ -13,9 +13,12 @@ constexpr Field kGenerate[] = {
     {"stream", honoured,
      "text is cumulative, unless the server was started with "
      "--incremental-streaming-output"},
-    {"return_logprob", honoured, "output tokens only"},
+    {"return_logprob", honoured,
+     "triples of log probability, token id and text; this and the next three: or one a prompt"},
     {"top_logprobs_num", honoured, "0 to 20"},
-    {"logprob_start_len", refused, "only -1 is: logprobs cover the output only", is_minus_one},
+    {"logprob_start_len", honoured,
+     "the prompt's tokens from this position on too, the first of them without one; -1: none"},
+    {"token_ids_logprob", honoured, "up to 256 token ids, wherever log probabilities are given"},
     {"return_text_in_logprobs", honoured, "default false"},
     {"priority", honoured, "larger runs first under `--schedule-policy priority`"},
     {"cache_salt", honoured, "prefixes are shared only between requests with the same salt"},
@@ -24,7 +27,6 @@ constexpr Field kGenerate[] = {
     {"background", hint, ""},
     {"conversation_id", hint, ""},
     {"stream_interval", hint, "tokens are sent as they come"},
-    {"token_ids_logprob", refused, "use top_logprobs_num", is_empty},
     {"input_embeds", refused, "send text or input_ids", is_empty},
     {"image_data", refused, "this model reads text only", is_empty},
     {"video_data", refused, "this model reads text only", is_empty},
@@ -38,7 +40,8 @@ constexpr Field kGenerate[] = {
 };
 
 constexpr Field kSampling[] = {
-    {"max_new_tokens", honoured, "128 by default; at least 1; -1 means what the context leaves"},
+    {"max_new_tokens", honoured,
+     "128 by default; 0 means the prompt alone, -1 what the context leaves"},
     {"min_new_tokens", honoured, "no end of sequence before this many tokens"},
     {"temperature", honoured, "0 to 100; 0 is greedy"},
     {"top_p", honoured, "0 to 1; 0 keeps the best token alone"},

@@ -96,8 +96,9 @@ Result<SamplingObject> read_sampling_object(const json::object& object,
       {.seed = "sampling_seed", .min_tokens = "min_new_tokens", .keep_stop = "no_stop_trim"},
       out.fields);
   out.max_tokens_named = reader.value("max_new_tokens") != nullptr;
-  out.fields.max_tokens =
-      out.max_tokens_named ? read_token_limit(reader, "max_new_tokens") : kMaxNewTokensDefault;
+  out.fields.max_tokens = out.max_tokens_named
+                              ? read_token_limit(reader, "max_new_tokens", ZeroTokens::accepted)
+                              : kMaxNewTokensDefault;
   POME_TRY(reader.status());
   return out;
 }
@@ -159,28 +160,115 @@ void read_rids(ObjectReader& reader, GenerateRequest& request) {
   }
 }
 
-json::value entry_body(const LogprobEntry& entry, bool with_text) {
-  return json::array{entry.logprob, entry.token,
-                     with_text ? json::value(entry.text) : json::value(nullptr)};
+// One field of one prompt's part of a request: reads the value that stands for all prompts, or this
+// prompt's of a list.
+class PromptField {
+ public:
+  PromptField(ObjectReader& reader, std::string_view name, const json::value* value)
+      : reader_(reader), name_(name) {
+    if (value != nullptr) {
+      object_[name] = *value;
+    }
+  }
+
+  template <class Read>
+  auto read(Read read) {
+    ObjectReader inner(object_);
+    auto out = read(inner, name_);
+    if (const Status status = inner.status(); !status) {
+      reader_.fail(status.error());
+    }
+    return out;
+  }
+
+ private:
+  ObjectReader& reader_;
+  std::string_view name_;
+  json::object object_;
+};
+
+// The field's value for prompt i. A list that has not one a prompt is an error.
+PromptField field_of_prompt(ObjectReader& reader, std::string_view name, size_t i,
+                            const GenerateRequest& request, bool is_list_itself = false) {
+  const json::value* value = reader.value(name);
+  const json::array* list = value == nullptr ? nullptr : value->if_array();
+  if (list == nullptr || (is_list_itself && (list->empty() || !(*list)[0].is_array()))) {
+    return {reader, name, value};
+  }
+  if (list->size() != request.prompts.size()) {
+    reader.fail(name, fmt::format("expected one for each of {} prompts, got {}",
+                                  request.prompts.size(), list->size()));
+    return {reader, name, nullptr};
+  }
+  const json::value& item = (*list)[i];
+  return {reader, name, item.is_null() ? nullptr : &item};
 }
 
-void add_logprobs(json::object& meta, const GenerateOutput& output) {
+// What log probabilities prompt i asks for.
+void read_logprobs(ObjectReader& reader, size_t i, GenerateRequest& request,
+                   GenerationFields& fields) {
+  const bool wanted =
+      field_of_prompt(reader, "return_logprob", i, request)
+          .read([](ObjectReader& r, std::string_view name) { return r.boolean(name); })
+          .value_or(false);
+  const auto integer = [&](std::string_view name, int64_t min, int64_t max, int64_t absent) {
+    return static_cast<int32_t>(field_of_prompt(reader, name, i, request)
+                                    .read([&](ObjectReader& r, std::string_view n) {
+                                      return r.integer(n, {.min = min, .max = max});
+                                    })
+                                    .value_or(absent));
+  };
+  const int32_t top = integer("top_logprobs_num", 0, kTopLogprobsMax, 0);
+  const int32_t start = integer("logprob_start_len", -1, INT32_MAX, -1);
+  fields.logprob_tokens = field_of_prompt(reader, "token_ids_logprob", i, request, true)
+                              .read([](ObjectReader& r, std::string_view name) {
+                                return r.tokens(name, kLogprobTokensMax);
+                              });
+  request.logprob_starts.push_back(start);
+  if (wanted) {
+    fields.top_logprobs = top;
+    return;
+  }
+  for (const auto& [name, asked] : {std::pair{"top_logprobs_num", top > 0},
+                                    {"logprob_start_len", start >= 0},
+                                    {"token_ids_logprob", !fields.logprob_tokens.empty()}}) {
+    if (asked) {
+      reader.fail(name, "needs \"return_logprob\": true");
+    }
+  }
+}
+
+json::value entry_body(const LogprobEntry& entry, const GenerateOutput& output, bool scored) {
+  return json::array{scored ? json::value(entry.logprob) : json::value(nullptr), entry.token,
+                     output.text_in_logprobs ? json::value(entry.text) : json::value(nullptr)};
+}
+
+json::value entries_body(const std::vector<LogprobEntry>& entries, const GenerateOutput& output) {
+  json::array body;
+  for (const LogprobEntry& entry : entries) {
+    body.push_back(entry_body(entry, output, true));
+  }
+  return body;
+}
+
+// "input" or "output": one entry a token in each list, null where there is none.
+void add_logprobs(json::object& meta, const std::string& side,
+                  const std::vector<TokenLogprobs>& tokens, const GenerateOutput& output) {
   json::array chosen;
   json::array tops;
-  bool any_top = false;
-  for (const TokenLogprobs& token : *output.logprobs) {
-    chosen.push_back(entry_body(token.chosen, output.text_in_logprobs));
-    json::array top;
-    for (const LogprobEntry& entry : token.top) {
-      top.push_back(entry_body(entry, output.text_in_logprobs));
-      any_top = true;
-    }
-    tops.push_back(std::move(top));
+  json::array requested;
+  for (const TokenLogprobs& token : tokens) {
+    chosen.push_back(entry_body(token.chosen, output, token.scored));
+    tops.push_back(token.scored ? entries_body(token.top, output) : json::value(nullptr));
+    requested.push_back(token.scored ? entries_body(token.requested, output)
+                                     : json::value(nullptr));
   }
-  meta["input_token_logprobs"] = json::array();
-  meta["output_token_logprobs"] = std::move(chosen);
-  if (any_top) {
-    meta["output_top_logprobs"] = std::move(tops);
+  meta[side + "_token_logprobs"] = std::move(chosen);
+  if (output.lists_top) {
+    meta[side + "_top_logprobs"] = std::move(tops);
+  }
+  if (output.lists_requested) {
+    meta[side + "_token_ids_logprobs"] = std::move(requested);
   }
 }
 
@@ -224,19 +312,15 @@ Result<GenerateRequest> parse_generate_request(const json::value& body,
     shared.priority = static_cast<int32_t>(*priority);
   }
   shared.cache_namespace = reader.string("cache_salt", kNameBytesMax).value_or("");
-  const bool logprobs = reader.boolean("return_logprob").value_or(false);
-  const auto top = reader.integer("top_logprobs_num", {.min = 0, .max = kTopLogprobsMax});
-  if (top && *top > 0 && !logprobs) {
-    reader.fail("top_logprobs_num", "needs \"return_logprob\": true");
-  }
-  if (logprobs) {
-    shared.top_logprobs = static_cast<int32_t>(top.value_or(0));
-  }
   request.text_in_logprobs = reader.boolean("return_text_in_logprobs").value_or(false);
   request.stream = reader.boolean("stream").value_or(false);
   read_rids(reader, request);
   POME_TRY(reader.status());
   POME_TRY(read_sampling(reader, shared, request));
+  for (size_t i = 0; i < request.prompts.size(); ++i) {
+    read_logprobs(reader, i, request, request.generations[i]);
+  }
+  POME_TRY(reader.status());
   return request;
 }
 
@@ -250,8 +334,11 @@ json::object generate_body(const GenerateOutput& output) {
   if (!output.finish_reason.empty()) {
     meta["e2e_latency"] = output.latency_s;
   }
+  if (output.logprobs && output.says_prompt_logprobs) {
+    add_logprobs(meta, "input", output.prompt_logprobs, output);
+  }
   if (output.logprobs) {
-    add_logprobs(meta, output);
+    add_logprobs(meta, "output", *output.logprobs, output);
   }
   json::array ids;
   for (const Token token : output.tokens) {

@@ -22,8 +22,11 @@ struct GenerateRequest {
   bool list = false;  // the prompts came as a list, so the reply is a list too
   std::vector<GenerationFields> generations = {};  // one a prompt
   std::vector<bool> max_tokens_named = {};  // false: the default, which yields to the context
-  std::vector<std::string> rids = {};       // one a prompt, or none
-  std::string group_rid = {};               // the one id that a list of prompts was given
+  // One a prompt: log probabilities of the prompt from this position on, itself without one, since
+  // that is what SGLang gives; -1: none.
+  std::vector<int32_t> logprob_starts = {};
+  std::vector<std::string> rids = {};  // one a prompt, or none
+  std::string group_rid = {};          // the one id that a list of prompts was given
   bool stream = false;
   bool text_in_logprobs = false;
   std::vector<std::string> hints = {};
@@ -41,6 +44,8 @@ struct LogprobEntry {
 struct TokenLogprobs {
   LogprobEntry chosen = {};
   std::vector<LogprobEntry> top = {};
+  std::vector<LogprobEntry> requested = {};
+  bool scored = true;  // false for the first position of a prompt that is listed
 };
 
 struct GenerateOutput {
@@ -56,6 +61,10 @@ struct GenerateOutput {
   int32_t cached_tokens = 0;
   double latency_s = 0.0;
   std::optional<std::vector<TokenLogprobs>> logprobs = {};
+  std::vector<TokenLogprobs> prompt_logprobs = {};
+  bool says_prompt_logprobs = true;  // false: an event between a stream's first and last
+  bool lists_top = false;            // top_logprobs_num above 0
+  bool lists_requested = false;      // token_ids_logprob
   bool text_in_logprobs = false;
 };
 

@@ -52,10 +52,71 @@ TEST(GenerateRequest, OneIdForSeveralPromptsIsNumbered) {
   EXPECT_FALSE(generate(R"({"text":["a","b"],"rid":["r","r"]})").ok());
 }
 
-TEST(GenerateRequest, LogprobsOfThePromptAreRefused) {
-  EXPECT_TRUE(generate(R"({"text":"a","return_logprob":true,"logprob_start_len":-1})").ok());
-  EXPECT_EQ(generate(R"({"text":"a","return_logprob":true,"logprob_start_len":0})").error().field,
-            "logprob_start_len");
+TEST(GenerateRequest, LogprobFieldsStandForAllPromptsOrForOneEach) {
+  const auto shared = generate(
+      R"({"text":["a","b"],"return_logprob":true,"logprob_start_len":0,"top_logprobs_num":3,
+          "token_ids_logprob":[7,8]})");
+  ASSERT_TRUE(shared.ok()) << shared.error().message;
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(shared->logprob_starts[i], 0);
+    EXPECT_EQ(shared->generations[i].top_logprobs, 3);
+    EXPECT_THAT(shared->generations[i].logprob_tokens, ElementsAre(7, 8));
+  }
+  const auto own = generate(
+      R"({"text":["a","b"],"return_logprob":[false,true],"logprob_start_len":[null,4],
+          "top_logprobs_num":[0,2],"token_ids_logprob":[[],[9]]})");
+  ASSERT_TRUE(own.ok()) << own.error().message;
+  EXPECT_THAT(own->logprob_starts, ElementsAre(-1, 4));
+  EXPECT_EQ(own->generations[0].top_logprobs, -1);
+  EXPECT_EQ(own->generations[1].top_logprobs, 2);
+  EXPECT_THAT(own->generations[1].logprob_tokens, ElementsAre(9));
+}
+
+TEST(GenerateRequest, LogprobFieldsAreHeldToTheirRangesAndLengths) {
+  const auto field_of_error = [](const std::string& rest) {
+    const auto request = generate(R"({"text":["a","b"],)" + rest + "}");
+    return request ? std::string("none") : request.error().field;
+  };
+  const std::string on = R"("return_logprob":true,)";
+  EXPECT_EQ(field_of_error(on + R"("logprob_start_len":-1)"), "none");
+  EXPECT_EQ(field_of_error(on + R"("logprob_start_len":-2)"), "logprob_start_len");
+  EXPECT_EQ(field_of_error(on + R"("logprob_start_len":[0])"), "logprob_start_len");
+  EXPECT_EQ(field_of_error(on + R"("top_logprobs_num":21)"), "top_logprobs_num");
+  EXPECT_EQ(field_of_error(on + R"("top_logprobs_num":[1,"2"])"), "top_logprobs_num");
+  EXPECT_EQ(field_of_error(on + R"("token_ids_logprob":[[1],2])"), "token_ids_logprob");
+  EXPECT_EQ(field_of_error(on + R"("token_ids_logprob":[[1]])"), "token_ids_logprob");
+  EXPECT_EQ(field_of_error(R"("return_logprob":[true])"), "return_logprob");
+  EXPECT_EQ(field_of_error(R"("logprob_start_len":0)"), "logprob_start_len");
+  EXPECT_EQ(field_of_error(R"("token_ids_logprob":[1])"), "token_ids_logprob");
+  EXPECT_EQ(field_of_error(R"("token_ids_logprob":[])"), "none");
+  std::string ids = "1";
+  for (size_t i = 1; i < kLogprobTokensMax; ++i) {
+    ids += ",1";
+  }
+  EXPECT_EQ(field_of_error(on + "\"token_ids_logprob\":[" + ids + "]"), "none");
+  EXPECT_EQ(field_of_error(on + "\"token_ids_logprob\":[" + ids + ",1]"), "token_ids_logprob");
+}
+
+TEST(GenerateRequest, NoNewTokensMeanThePromptAlone) {
+  EXPECT_EQ(
+      generate(R"({"text":"a","sampling_params":{"max_new_tokens":0}})")->generations[0].max_tokens,
+      0);
+  EXPECT_FALSE(generate(R"({"text":"a","sampling_params":{"max_new_tokens":-2}})").ok());
+}
+
+TEST(GenerateBody, ListsWhatWasAskedForAndNullWhereThereIsNone) {
+  GenerateOutput output{.rid = "r", .lists_top = true, .lists_requested = true};
+  output.logprobs.emplace();
+  output.prompt_logprobs = {
+      {.chosen = {5, 0.0f, "a"}, .scored = false},
+      {.chosen = {6, -1.0f, "b"}, .top = {{7, -0.5f, "c"}}, .requested = {{8, -4.0f, "d"}}}};
+  const json::object meta = generate_body(output).at("meta_info").as_object();
+  EXPECT_EQ(to_string(meta.at("input_token_logprobs")), "[[null,5,null],[-1E0,6,null]]");
+  EXPECT_EQ(to_string(meta.at("input_top_logprobs")), "[null,[[-5E-1,7,null]]]");
+  EXPECT_EQ(to_string(meta.at("input_token_ids_logprobs")), "[null,[[-4E0,8,null]]]");
+  EXPECT_EQ(to_string(meta.at("output_top_logprobs")), "[]");
+  output.says_prompt_logprobs = false;
+  EXPECT_FALSE(generate_body(output).at("meta_info").as_object().contains("input_top_logprobs"));
 }
 
 TEST(GenerateBody, AFinishReasonIsNullUntilTheEnd) {

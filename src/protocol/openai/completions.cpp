@@ -77,15 +77,17 @@ Result<CompletionRequest> parse_completion_request(const json::value& body,
   request.stream_options = read_stream_options(reader, request.stream);
   read_generation_fields(reader, {}, request.generation);
   request.max_tokens_named = reader.value("max_tokens") != nullptr;
-  request.generation.max_tokens =
-      request.max_tokens_named ? read_token_limit(reader, "max_tokens") : kMaxTokensDefault;
+  request.generation.max_tokens = request.max_tokens_named
+                                      ? read_token_limit(reader, "max_tokens", ZeroTokens::accepted)
+                                      : kMaxTokensDefault;
+  if (request.generation.max_tokens == 0 && !request.echo) {
+    reader.fail("max_tokens", "expected at least 1 token, got 0: only an echo has none");
+  }
   const json::value* logprobs = reader.value("logprobs");
   if (logprobs != nullptr && !is_false(*logprobs)) {
     if (const auto top = reader.integer("logprobs", {.min = 0, .max = kTopLogprobsMax})) {
       request.generation.top_logprobs = static_cast<int32_t>(*top);
-    }
-    if (request.echo) {
-      reader.fail("logprobs", "cannot stand together with echo: logprobs cover the output only");
+      request.generation.score_from = request.echo ? 0 : -1;
     }
   }
   request.rid = reader.string("rid", kNameBytesMax).value_or("");

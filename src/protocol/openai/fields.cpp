@@ -80,7 +80,7 @@ bool is_medium(const json::value& value) {
       {"logits_processors", refused, "code from a request is never run", is_empty},            \
       {"return_hidden_states", refused, "hidden states are not available", is_false},          \
       {"return_token_ids", refused, "use POST /generate", is_false},                           \
-      {"prompt_logprobs", refused, "logprobs cover the output only", is_false},                \
+      {"prompt_logprobs", refused, "POST /v1/completions with echo and logprobs", is_false},   \
       {"truncate_prompt_tokens", refused, "shorten the prompt before sending", is_minus_one},  \
       {"use_beam_search", refused, "beams are not available", is_false},                       \
       {"length_penalty", refused, "beams are not available", is_one},                          \
@@ -130,8 +130,9 @@ constexpr Field kChat[] = {
 constexpr Field kCompletions[] = {
     {"prompt", honoured, "a string, token ids, or up to 64 of either"},
     POME_SHARED_FIELDS,
-    {"echo", honoured, "the prompt stands before the text; not together with `logprobs`"},
-    {"logprobs", honoured, "0 to 20"},
+    {"echo", honoured,
+     "the prompt stands before the text; `max_tokens` may then be 0, for the prompt alone"},
+    {"logprobs", honoured, "0 to 20; with `echo` the prompt's tokens too"},
     {"add_special_tokens", honoured, "default true: the tokenizer's own BOS and EOS rules"},
     POME_SHARED_HINTS,
     {"suffix", refused, "fill-in-the-middle is not available", is_empty},

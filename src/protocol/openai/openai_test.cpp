@@ -130,6 +130,40 @@ TEST(CompletionRequest, HasSixteenTokensByDefault) {
   EXPECT_FALSE(request->max_tokens_named);
 }
 
+TEST(CompletionRequest, LogprobsWithEchoAreThePromptsToo) {
+  const auto request = [](std::string_view text) {
+    return parse_completion_request(*parse_json(text), {});
+  };
+  EXPECT_EQ(request(R"({"prompt":"a","logprobs":1})")->generation.score_from, -1);
+  EXPECT_EQ(request(R"({"prompt":"a","echo":true})")->generation.score_from, -1);
+  EXPECT_EQ(request(R"({"prompt":"a","echo":true,"logprobs":0})")->generation.score_from, 0);
+  EXPECT_EQ(request(R"({"prompt":"a","echo":true,"max_tokens":0})")->generation.max_tokens, 0);
+  EXPECT_EQ(request(R"({"prompt":"a","max_tokens":0})").error().field, "max_tokens");
+  EXPECT_EQ(chat(with_message(R"(,"max_tokens":0)")).error().field, "max_tokens");
+}
+
+TEST(Replies, CompletionsListTheChosenTokenAmongTheBestAndNullBeforeTheFirst) {
+  Choice choice;
+  choice.logprobs = {{{.chosen = {1, "a"}, .scored = false, .characters = 1},
+                      {.chosen = {2, "\xc3", -3.0f}, .top = {{3, "b", -1.0f}}, .characters = 1},
+                      {.chosen = {3, "\xa9", -1.0f}, .top = {{3, "\xa9", -1.0f}}},
+                      {.chosen = {4, "c", -2.0f}, .characters = 1}}};
+  choice.text_offset = 10;
+  const json::object chunk = completion_chunk({}, choice);
+  const json::object body =
+      chunk.at("choices").as_array()[0].as_object().at("logprobs").as_object();
+  EXPECT_EQ(to_string(body.at("token_logprobs")), "[null,-3E0,-1E0,-2E0]");
+  EXPECT_EQ(to_string(body.at("top_logprobs")),
+            "[null,{\"b\":-1E0,\"\xef\xbf\xbd\":-3E0},{\"\xef\xbf\xbd\":-1E0},{\"c\":-2E0}]");
+  EXPECT_EQ(to_string(body.at("text_offset")), "[10,11,12,12]");
+}
+
+TEST(Replies, CharactersAreCountedWhereTheyBegin) {
+  EXPECT_EQ(characters_in(""), 0);
+  EXPECT_EQ(characters_in("aé👍"), 3);
+  EXPECT_EQ(characters_in("\xa9\xc3"), 1);
+}
+
 TEST(Replies, AUsageChunkHasNoChoices) {
   EXPECT_THAT(
       to_string(usage_chunk({.id = "i", .created_s = 1, .model = "m"}, "text_completion",

@@ -1,5 +1,7 @@
 #include "protocol/openai/replies.h"
 
+#include <algorithm>
+
 namespace pome::protocol::openai {
 namespace {
 
@@ -65,14 +67,20 @@ json::value completion_logprobs(const Choice& choice) {
   int64_t offset = choice.text_offset;
   for (const TokenLogprobs& token : *choice.logprobs) {
     tokens.push_back(json::value(valid_utf8(token.chosen.bytes)));
+    offsets.push_back(offset);
+    offset += token.characters;
+    if (!token.scored) {
+      logprobs.push_back(nullptr);
+      tops.push_back(nullptr);
+      continue;
+    }
     logprobs.push_back(token.chosen.logprob);
-    json::object top;
+    json::object top;  // the chosen token is always among them, as OpenAI documents
     for (const TokenText& other : token.top) {
       top.emplace(valid_utf8(other.bytes), other.logprob);
     }
+    top.emplace(valid_utf8(token.chosen.bytes), token.chosen.logprob);
     tops.push_back(std::move(top));
-    offsets.push_back(offset);
-    offset += static_cast<int64_t>(token.chosen.bytes.size());
   }
   json::object body;
   body["tokens"] = std::move(tokens);
@@ -116,6 +124,12 @@ size_t sequence_length(std::string_view s, size_t& ill) {
 }
 
 }  // namespace
+
+int32_t characters_in(std::string_view bytes) {
+  return static_cast<int32_t>(std::count_if(bytes.begin(), bytes.end(), [](char c) {
+    return (static_cast<unsigned char>(c) & 0xc0) != 0x80;
+  }));
+}
 
 std::string valid_utf8(std::string_view bytes) {
   std::string out;

@@ -34,6 +34,8 @@ struct TokenText {
 struct TokenLogprobs {
   TokenText chosen = {};
   std::vector<TokenText> top = {};  // best first
+  bool scored = true;               // false for a prompt's first token: it has no log probability
+  int32_t characters = 0;  // code points that begin in it; 0 where it is no part of the text
 };
 
 using MatchedStop = std::variant<std::monostate, Token, std::string>;
@@ -42,7 +44,7 @@ struct Choice {
   int32_t index = 0;
   std::string text = {};
   std::optional<std::vector<TokenLogprobs>> logprobs = {};
-  int32_t text_offset = 0;         // completions' logprobs: bytes of text before this piece
+  int32_t text_offset = 0;         // completions' logprobs: code points before this piece
   std::string finish_reason = {};  // "stop", "length", "abort"; empty while it goes on
   MatchedStop matched_stop = {};
 };
@@ -67,6 +69,9 @@ struct ModelCard {
 };
 json::object model_body(const ModelCard& card);
 json::object models_body(const std::vector<ModelCard>& cards);
+
+// How many code points begin in `bytes`.
+int32_t characters_in(std::string_view bytes);
 
 // `bytes` with everything that is not UTF-8 replaced by U+FFFD, once for each maximal ill-formed
 // run.

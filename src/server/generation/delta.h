@@ -17,11 +17,14 @@ struct TokenPiece {
   std::string bytes = {};  // as it appears in text; may be a part of a character
 };
 
-// One output token. Logprobs and bytes are filled when the request asked for logprobs.
+// One token of the output or of a scored prompt. Logprobs and bytes are filled when the request
+// asked for them.
 struct OutputToken {
   TokenPiece chosen = {};
   std::vector<TokenPiece> top = {};
+  std::vector<TokenPiece> requested = {};
   bool is_stop = false;  // the token that ended the output; not a part of the text
+  bool hidden = false;   // adds nothing to the text: such a token, or a control token left out
 };
 
 enum class Finish { none, stop, length, abort, error };
@@ -47,6 +50,8 @@ struct Delta {
   int32_t choice = 0;
   std::string text = {};  // whole code points
   std::vector<OutputToken> tokens = {};
+  // With a choice's first delta: the prompt's scored tokens, from position max(score_from, 1) on.
+  std::vector<OutputToken> prompt_scores = {};
   Finish finish = Finish::none;
   std::variant<std::monostate, Token, std::string> matched_stop = {};
   Error error = {};  // for Finish::error

@@ -29,6 +29,8 @@ engine::Job make_job(const PromptJob& prompt, RequestId request, SequenceId sequ
   job.priority = fields.priority;
   job.cache_namespace = fields.cache_namespace;
   job.top_logprobs = fields.top_logprobs;
+  job.logprob_tokens = fields.logprob_tokens;
+  job.score_from = fields.score_from;
   return job;
 }
 
@@ -71,6 +73,7 @@ Result<std::shared_ptr<Generation>> Generation::start(const GenerationContext& c
                  .index = static_cast<int32_t>(jobs.size() - 1),
                  .logprobs = prompt.fields.top_logprobs >= 0,
                  .keep_stop = prompt.fields.keep_stop,
+                 .skip_special = prompt.fields.skip_special_tokens,
                  .stream = text::TextStream(context.text.tokenizer,
                                             {.stops = prompt.fields.stop,
                                              .no_stop_trim = prompt.fields.keep_stop,
@@ -141,10 +144,17 @@ void Generation::decode(const engine::Event& event, Clock::time_point at) {
     return;  // surplus after a stop string
   }
   Choice& choice = found->second;
+  for (const engine::TokenOutput& score : event.prompt_scores) {
+    choice.prompt_scores.push_back(describe(score, true));
+  }
+  if (event.tokens.empty() && event.finish == engine::FinishReason::none) {
+    return;  // a part of the prompt, which is told as a whole
+  }
   Delta delta{.choice = choice.index,
               .prompt_tokens = event.prompt_tokens,
               .cached_tokens = event.cached_tokens,
               .at = at};
+  delta.prompt_scores.swap(choice.prompt_scores);
   decode_tokens(event, choice, delta);
   if (!choice.ended && event.finish != engine::FinishReason::none) {
     end_choice(event, choice, delta);
@@ -161,9 +171,10 @@ void Generation::decode_tokens(const engine::Event& event, Choice& choice, Delta
                         event.finish == engine::FinishReason::stop_token &&
                         event.matched_stop == output.token;
     ++choice.completion_tokens;
-    const bool hidden = described.is_stop && !choice.keep_stop;
+    const bool trimmed = described.is_stop && !choice.keep_stop;
+    described.hidden = trimmed || (choice.skip_special && text_.tokenizer.is_special(output.token));
     delta.tokens.push_back(std::move(described));
-    if (hidden) {
+    if (trimmed) {
       continue;
     }
     text::TextDelta piece = choice.stream.push(std::span(&output.token, 1));
@@ -188,11 +199,19 @@ OutputToken Generation::describe(const engine::TokenOutput& output, bool logprob
   }
   token.chosen.logprob = finite(output.logprob);
   token.chosen.bytes = text_.tokenizer.piece_bytes(output.token).bytes;
-  for (const engine::TokenLogprob& other : output.top) {
-    token.top.push_back(
+  token.top = describe(output.top);
+  token.requested = describe(output.requested);
+  return token;
+}
+
+std::vector<TokenPiece> Generation::describe(
+    const std::vector<engine::TokenLogprob>& others) const {
+  std::vector<TokenPiece> pieces;
+  for (const engine::TokenLogprob& other : others) {
+    pieces.push_back(
         {other.token, finite(other.logprob), text_.tokenizer.piece_bytes(other.token).bytes});
   }
-  return token;
+  return pieces;
 }
 
 void Generation::end_choice(const engine::Event& event, Choice& choice, Delta& delta) {

@@ -68,7 +68,9 @@ class Generation : public std::enable_shared_from_this<Generation> {
     int32_t index = 0;
     bool logprobs = false;
     bool keep_stop = false;
+    bool skip_special = true;
     text::TextStream stream;
+    std::vector<OutputToken> prompt_scores = {};  // until the first delta
     int32_t completion_tokens = 0;
     bool ended = false;
   };
@@ -83,6 +85,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
   void decode(const engine::Event& event, Clock::time_point at);
   void decode_tokens(const engine::Event& event, Choice& choice, Delta& delta);
   OutputToken describe(const engine::TokenOutput& output, bool logprobs) const;
+  std::vector<TokenPiece> describe(const std::vector<engine::TokenLogprob>& others) const;
   void end_choice(const engine::Event& event, Choice& choice, Delta& delta);
   void deliver(Delta delta);
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iterator>
 #include <optional>
 
@@ -38,6 +39,31 @@ Status check_choice_count(const engine::EngineStats& stats, const std::vector<Pr
                              "(--max-running-requests, --max-queued-requests)",
                              prompts.size(), choices, stats.sequences_max),
                  "n");
+}
+
+// The most log probabilities of prompt tokens that one reply may hold, alternatives included: some
+// 25 MB of JSON.
+constexpr int64_t kPromptScoresMax = int64_t{1} << 19;
+
+Status check_scores(const std::vector<PromptJob>& prompts, std::string_view field) {
+  int64_t scores = 0;
+  for (const PromptJob& prompt : prompts) {
+    const protocol::GenerationFields& fields = prompt.fields;
+    if (fields.score_from >= 0) {
+      const auto positions = static_cast<int64_t>(prompt.tokens.size()) - fields.score_from;
+      scores += std::max<int64_t>(positions, 0) * fields.choices *
+                (1 + std::max(fields.top_logprobs, 0) +
+                 static_cast<int64_t>(fields.logprob_tokens.size()));
+    }
+  }
+  if (scores <= kPromptScoresMax) {
+    return {};
+  }
+  return invalid(
+      fmt::format("'{}': the prompts would get {} log probabilities, but one reply holds "
+                  "{}: ask for fewer alternatives or positions, or send fewer prompts",
+                  field, scores, kPromptScoresMax),
+      std::string(field));
 }
 
 Error still_loading() {
@@ -109,6 +135,7 @@ Result<std::shared_ptr<Generation>> start_generation(ServerContext& context, Exc
   record.receive(prompts, stream);
   POME_TRY(check_serving(context));
   POME_TRY(check_choice_count(context.engine.stats(), prompts));
+  POME_TRY(check_scores(prompts, names.scores));
   if (record.was_aborted()) {
     return Error{ErrorCode::cancelled, "the request was aborted before it began", {}};
   }
@@ -124,6 +151,10 @@ Result<std::shared_ptr<Generation>> start_generation(ServerContext& context, Exc
       error.field = names.prompt;
     } else if (error.field == "max_tokens") {
       error.field = names.limit;
+    } else if (error.field == "score_from") {
+      error.field = names.scores;
+    } else if (error.field == "logprob_tokens") {
+      error.field = names.requested;
     }
     return error;
   }
@@ -154,6 +185,8 @@ asio::awaitable<Result<std::vector<ChoiceOutput>>> collect(std::shared_ptr<Gener
       ChoiceOutput& output = outputs[static_cast<size_t>(delta.choice)];
       output.text += delta.text;
       std::move(delta.tokens.begin(), delta.tokens.end(), std::back_inserter(output.tokens));
+      std::move(delta.prompt_scores.begin(), delta.prompt_scores.end(),
+                std::back_inserter(output.prompt_scores));
       output.last = std::move(delta);
     }
   }
@@ -161,6 +194,18 @@ asio::awaitable<Result<std::vector<ChoiceOutput>>> collect(std::shared_ptr<Gener
     co_return *error;
   }
   co_return outputs;
+}
+
+asio::awaitable<Reply> make_reply(ServerContext& context, bool has_scores,
+                                  std::function<json::value()> make) {
+  if (has_scores) {
+    Result<Reply> reply =
+        co_await context.deltas.run([&]() -> Result<Reply> { return json_reply(200, make()); });
+    if (reply) {
+      co_return std::move(*reply);
+    }
+  }
+  co_return json_reply(200, make());
 }
 
 asio::awaitable<void> stream(Exchange& exchange, std::shared_ptr<Generation> generation,
@@ -224,17 +269,19 @@ protocol::openai::Usage usage_of(const std::vector<Delta>& last, int32_t choices
   return usage;
 }
 
-std::vector<protocol::openai::TokenLogprobs> openai_logprobs(
-    const std::vector<OutputToken>& tokens) {
+std::vector<protocol::openai::TokenLogprobs> openai_logprobs(const std::vector<OutputToken>& tokens,
+                                                             StopEntries stops) {
   const auto piece = [](const TokenPiece& token) {
     return protocol::openai::TokenText{token.token, token.bytes, token.logprob};
   };
   std::vector<protocol::openai::TokenLogprobs> out;
   for (const OutputToken& token : tokens) {
-    if (token.is_stop) {
-      continue;  // entries belong to the content
+    if (token.is_stop && stops == StopEntries::left_out) {
+      continue;
     }
-    protocol::openai::TokenLogprobs entry{.chosen = piece(token.chosen)};
+    protocol::openai::TokenLogprobs entry{
+        .chosen = piece(token.chosen),
+        .characters = token.hidden ? 0 : protocol::openai::characters_in(token.chosen.bytes)};
     for (const TokenPiece& other : token.top) {
       entry.top.push_back(piece(other));
     }

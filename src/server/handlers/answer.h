@@ -30,10 +30,12 @@ void log_hints(const Request& request, const std::vector<std::string>& hints);
 // The body as JSON. UTF-8, depth and trailing text are checked.
 Result<json::value> parse_body(const Request& request);
 
-// How the endpoint calls what the engine calls "prompt" and "max_tokens", for its errors.
+// How the endpoint calls what the engine calls "prompt", "max_tokens" and so on, for its errors.
 struct FieldNames {
   std::string_view prompt;
   std::string_view limit;
+  std::string_view scores = "logprobs";
+  std::string_view requested = "logprobs";
 };
 // Starts the generation and ties it to the client: it is cancelled when the client goes.
 Result<std::shared_ptr<Generation>> start_generation(ServerContext& context, Exchange& exchange,
@@ -45,12 +47,17 @@ Result<std::shared_ptr<Generation>> start_generation(ServerContext& context, Exc
 struct ChoiceOutput {
   std::string text = {};
   std::vector<OutputToken> tokens = {};
+  std::vector<OutputToken> prompt_scores = {};
   Delta last = {};  // finish, matched stop, error and counts
 };
 
 // Waits for the end. An error of any choice is the error of all, and cancels the rest.
 asio::awaitable<Result<std::vector<ChoiceOutput>>> collect(std::shared_ptr<Generation> generation,
                                                            RequestRecord& record);
+
+// A 200 of the body that `make` gives. One with scores may be long, so it is made on the pool.
+asio::awaitable<Reply> make_reply(ServerContext& context, bool has_scores,
+                                  std::function<json::value()> make);
 
 // Streams until the end. `frames` turns one delta into server-sent events; `tail` gives what stands
 // between the last delta and [DONE]. Errors before the first delta are a plain reply, later ones an
@@ -69,7 +76,10 @@ asio::awaitable<void> stream(Exchange& exchange, std::shared_ptr<Generation> gen
 // Choice k of prompt i: counts of the prompts once, of the outputs each.
 protocol::openai::Usage usage_of(const std::vector<Delta>& last, int32_t choices_per_prompt);
 
-std::vector<protocol::openai::TokenLogprobs> openai_logprobs(
-    const std::vector<OutputToken>& tokens);
+// In chats, entries belong to the content, which the token that ended it is no part of; in
+// completions there is one for each token that was generated.
+enum class StopEntries { left_out, listed };
+std::vector<protocol::openai::TokenLogprobs> openai_logprobs(const std::vector<OutputToken>& tokens,
+                                                             StopEntries stops);
 
 }  // namespace pome::server

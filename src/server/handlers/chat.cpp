@@ -65,7 +65,7 @@ class ChatStream {
     last = delta;
     openai::Choice choice{.index = delta.choice, .text = delta.text};
     if (request_.generation.top_logprobs >= 0) {
-      choice.logprobs = openai_logprobs(delta.tokens);
+      choice.logprobs = openai_logprobs(delta.tokens, StopEntries::left_out);
     }
     std::string out;
     const bool says_nothing = delta.text.empty() && (!choice.logprobs || choice.logprobs->empty());
@@ -119,7 +119,7 @@ json::object whole_reply(const openai::ChatRequest& request, const openai::Reply
                           .finish_reason = finish_name(output.last.finish),
                           .matched_stop = output.last.matched_stop};
     if (request.generation.top_logprobs >= 0) {
-      choice.logprobs = openai_logprobs(output.tokens);
+      choice.logprobs = openai_logprobs(output.tokens, StopEntries::left_out);
     }
     choices.push_back(std::move(choice));
     last.push_back(std::move(output.last));
@@ -151,7 +151,7 @@ asio::awaitable<void> handle_chat(ServerContext& context, Exchange& exchange) {
   std::vector<PromptJob> prompts;
   prompts.push_back({.tokens = std::move(work->tokens), .fields = request.generation, .rid = rid});
   auto generation = start_generation(context, exchange, record, std::move(prompts),
-                                     {"messages", "max_tokens"}, request.stream);
+                                     {.prompt = "messages", .limit = "max_tokens"}, request.stream);
   if (!generation) {
     co_await refuse(context, exchange, record, generation.error());
     co_return;

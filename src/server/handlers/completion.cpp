@@ -1,6 +1,9 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
+#include <optional>
+#include <utility>
 
 #include "protocol/errors.h"
 #include "protocol/openai/completions.h"
@@ -55,14 +58,83 @@ Result<CompletionWork> read_completion(const ServerContext& context, const Reque
   return work;
 }
 
+// What `token` adds to the echo of its prompt. BOS and EOS that the tokenizer put around a text are
+// no part of it, and control tokens among ids are left out when these are decoded.
+int32_t characters_of(const text::Tokenizer& tokenizer, const openai::Prompt& prompt,
+                      const OutputToken& token, bool first, bool last) {
+  const bool special = tokenizer.is_special(token.chosen.token);
+  if (const auto* text = std::get_if<std::string>(&prompt)) {
+    const bool bos =
+        first && token.chosen.token == tokenizer.bos() && !text->starts_with(token.chosen.bytes);
+    const bool eos =
+        last && token.chosen.token == tokenizer.eos() && !text->ends_with(token.chosen.bytes);
+    return bos || eos ? 0 : openai::characters_in(token.chosen.bytes);
+  }
+  return special ? 0 : openai::characters_in(token.chosen.bytes);
+}
+
+// One entry for each prompt token that stands before `scores` or among them; the first token has no
+// log probability.
+std::vector<openai::TokenLogprobs> prompt_logprobs(const text::Tokenizer& tokenizer,
+                                                   const CompletionWork& work, size_t prompt,
+                                                   const std::vector<OutputToken>& scores) {
+  const std::vector<Token>& tokens = work.tokens[prompt];
+  std::vector<OutputToken> all(1);
+  all[0].chosen = {.token = tokens[0], .bytes = tokenizer.piece_bytes(tokens[0]).bytes};
+  all.insert(all.end(), scores.begin(), scores.end());
+  std::vector<openai::TokenLogprobs> entries = openai_logprobs(all, StopEntries::listed);
+  entries[0].scored = false;
+  // The space that SentencePiece puts before a first word, and takes away again.
+  auto stripped = static_cast<int32_t>(tokenizer.stripped_spaces());
+  for (size_t i = 0; i < entries.size(); ++i) {
+    int32_t& characters = entries[i].characters;
+    characters = characters_of(tokenizer, work.request.prompts[prompt], all[i], i == 0,
+                               i + 1 == tokens.size());
+    if (characters > 0) {
+      const auto word = all[i].chosen.bytes.find_first_not_of(' ');
+      const auto spaces = static_cast<int32_t>(std::min(word, all[i].chosen.bytes.size()));
+      characters -= std::min(spaces, std::exchange(stripped, 0));
+    }
+  }
+  return entries;
+}
+
+int32_t characters_of(const std::vector<openai::TokenLogprobs>& entries) {
+  int32_t total = 0;
+  for (const openai::TokenLogprobs& entry : entries) {
+    total += entry.characters;
+  }
+  return total;
+}
+
+// The log probabilities of a piece of choice `index`, those of its prompt before the first.
+std::optional<std::vector<openai::TokenLogprobs>> piece_logprobs(
+    const text::Tokenizer& tokenizer, const CompletionWork& work, size_t index, bool first,
+    const std::vector<OutputToken>& scores, const std::vector<OutputToken>& tokens) {
+  if (work.request.generation.top_logprobs < 0) {
+    return std::nullopt;
+  }
+  std::vector<openai::TokenLogprobs> entries;
+  if (first && work.request.echo) {
+    const auto prompt = index / static_cast<size_t>(work.request.generation.choices);
+    entries = prompt_logprobs(tokenizer, work, prompt, scores);
+  }
+  for (openai::TokenLogprobs& entry : openai_logprobs(tokens, StopEntries::listed)) {
+    entries.push_back(std::move(entry));
+  }
+  return entries;
+}
+
 class CompletionStream {
  public:
-  CompletionStream(const CompletionWork& work, openai::ReplyHead head)
-      : work_(work),
+  CompletionStream(const text::Tokenizer& tokenizer, const CompletionWork& work,
+                   openai::ReplyHead head)
+      : tokenizer_(tokenizer),
+        work_(work),
         head_(std::move(head)),
         last_(work.tokens.size() * static_cast<size_t>(work.request.generation.choices)),
         begun_(last_.size()),
-        text_bytes_(last_.size()) {}
+        characters_(last_.size()) {}
 
   std::string frames(const Delta& delta) {
     const auto index = static_cast<size_t>(delta.choice);
@@ -70,16 +142,17 @@ class CompletionStream {
     last_[index] = delta;
     openai::Choice choice{.index = delta.choice,
                           .text = delta.text,
-                          .text_offset = text_bytes_[index],
+                          .text_offset = characters_[index],
                           .finish_reason = finish_name(delta.finish),
                           .matched_stop = delta.matched_stop};
     if (!begun_[index] && work_.request.echo) {
       choice.text = work_.echoes[prompt] + choice.text;
     }
+    choice.logprobs =
+        piece_logprobs(tokenizer_, work_, index, !begun_[index], delta.prompt_scores, delta.tokens);
     begun_[index] = true;
-    text_bytes_[index] += static_cast<int32_t>(delta.text.size());
-    if (work_.request.generation.top_logprobs >= 0) {
-      choice.logprobs = openai_logprobs(delta.tokens);
+    if (choice.logprobs) {
+      characters_[index] += characters_of(*choice.logprobs);
     }
     if (choice.text.empty() && choice.finish_reason.empty() &&
         (!choice.logprobs || choice.logprobs->empty())) {
@@ -101,30 +174,29 @@ class CompletionStream {
  private:
   openai::Usage usage() const { return usage_of(last_, work_.request.generation.choices); }
 
+  const text::Tokenizer& tokenizer_;
   const CompletionWork& work_;
   const openai::ReplyHead head_;
   std::vector<Delta> last_;
   std::vector<bool> begun_;
-  std::vector<int32_t> text_bytes_;
+  std::vector<int32_t> characters_;  // of the tokens told so far
 };
 
-json::object whole_reply(const CompletionWork& work, const openai::ReplyHead& head,
-                         std::vector<ChoiceOutput> outputs) {
+json::object whole_reply(const text::Tokenizer& tokenizer, const CompletionWork& work,
+                         const openai::ReplyHead& head, const std::vector<ChoiceOutput>& outputs) {
   const auto n = static_cast<size_t>(work.request.generation.choices);
   std::vector<openai::Choice> choices;
   std::vector<Delta> last;
   for (size_t i = 0; i < outputs.size(); ++i) {
-    ChoiceOutput& output = outputs[i];
+    const ChoiceOutput& output = outputs[i];
     openai::Choice choice{
         .index = static_cast<int32_t>(i),
         .text = (work.request.echo ? work.echoes[i / n] : std::string()) + output.text,
         .finish_reason = finish_name(output.last.finish),
         .matched_stop = output.last.matched_stop};
-    if (work.request.generation.top_logprobs >= 0) {
-      choice.logprobs = openai_logprobs(output.tokens);
-    }
+    choice.logprobs = piece_logprobs(tokenizer, work, i, true, output.prompt_scores, output.tokens);
     choices.push_back(std::move(choice));
-    last.push_back(std::move(output.last));
+    last.push_back(output.last);
   }
   return openai::completion_reply(head, choices, usage_of(last, work.request.generation.choices));
 }
@@ -165,13 +237,13 @@ asio::awaitable<void> handle_completion(ServerContext& context, Exchange& exchan
       .created_s = std::chrono::duration_cast<std::chrono::seconds>(now).count(),
       .model = context.options.served_model_name};
   auto generation = start_generation(context, exchange, record, jobs_of(*work, head.id),
-                                     {"prompt", "max_tokens"}, request.stream);
+                                     {.prompt = "prompt", .limit = "max_tokens"}, request.stream);
   if (!generation) {
     co_await refuse(context, exchange, record, generation.error());
     co_return;
   }
   if (request.stream) {
-    CompletionStream completion(*work, head);
+    CompletionStream completion(context.text.tokenizer, *work, head);
     const StreamWriter writer{
         .frames = [&](const Delta& delta) { return completion.frames(delta); },
         .tail = [&] { return completion.tail(); }};
@@ -183,7 +255,8 @@ asio::awaitable<void> handle_completion(ServerContext& context, Exchange& exchan
     co_await refuse(context, exchange, record, outputs.error());
     co_return;
   }
-  Reply answer = json_reply(200, whole_reply(*work, head, std::move(*outputs)));
+  const auto make = [&] { return whole_reply(context.text.tokenizer, *work, head, *outputs); };
+  Reply answer = co_await make_reply(context, request.generation.score_from >= 0, make);
   co_await exchange.reply(std::move(answer));
 }
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "protocol/errors.h"
 #include "protocol/openai/replies.h"
 #include "server/handlers/answer.h"
@@ -16,6 +18,21 @@ struct GenerateWork {
   native::GenerateRequest request;
   std::vector<PromptJob> jobs = {};
 };
+
+// The position that the prompt's log probabilities start at has none, so scores begin behind it.
+Status set_score_from(PromptJob& job, int32_t start) {
+  const auto tokens = static_cast<int64_t>(job.tokens.size());
+  if (start >= tokens && tokens > 0) {
+    return invalid(fmt::format("'logprob_start_len': expected a position of the prompt's {} "
+                               "tokens, got {}",
+                               tokens, start),
+                   "logprob_start_len");
+  }
+  if (start >= 0 && start + 1 < tokens) {
+    job.fields.score_from = start + 1;
+  }
+  return {};
+}
 
 Result<GenerateWork> read_generate(const ServerContext& context, const Request& http) {
   Result<json::value> body = parse_body(http);
@@ -48,6 +65,7 @@ Result<GenerateWork> read_generate(const ServerContext& context, const Request& 
       }
       job.tokens = std::move(*tokens_of_text);
     }
+    POME_TRY(set_score_from(job, work.request.logprob_starts[i]));
     work.jobs.push_back(std::move(job));
   }
   return work;
@@ -57,29 +75,49 @@ native::LogprobEntry entry_of(const TokenPiece& piece) {
   return {piece.token, piece.logprob, protocol::openai::valid_utf8(piece.bytes)};
 }
 
+native::TokenLogprobs logprobs_of(const OutputToken& token) {
+  native::TokenLogprobs entry{.chosen = entry_of(token.chosen)};
+  for (const TokenPiece& other : token.top) {
+    entry.top.push_back(entry_of(other));
+  }
+  for (const TokenPiece& other : token.requested) {
+    entry.requested.push_back(entry_of(other));
+  }
+  return entry;
+}
+
 // What one choice has said so far, as /generate reports it.
 class GenerateChoice {
  public:
-  GenerateChoice(std::string rid, int32_t index, bool logprobs, bool text_in_logprobs) {
+  GenerateChoice(std::string rid, int32_t index, const protocol::GenerationFields& fields,
+                 bool text_in_logprobs) {
     output_.rid = std::move(rid);
     output_.index = index;
     output_.text_in_logprobs = text_in_logprobs;
-    if (logprobs) {
+    output_.lists_top = fields.top_logprobs > 0;
+    output_.lists_requested = !fields.logprob_tokens.empty();
+    if (fields.top_logprobs >= 0) {
       output_.logprobs.emplace();
     }
   }
 
-  void add(const std::string& text, const std::vector<OutputToken>& tokens, const Delta& last,
-           double seconds) {
+  // The prompt's token that its log probabilities start at.
+  void start_prompt(Token token, std::string bytes) {
+    native::TokenLogprobs entry{.chosen = entry_of({.token = token, .bytes = std::move(bytes)}),
+                                .scored = false};
+    output_.prompt_logprobs.push_back(std::move(entry));
+  }
+
+  void add(const std::string& text, const std::vector<OutputToken>& tokens,
+           const std::vector<OutputToken>& prompt_scores, const Delta& last, double seconds) {
     output_.text += text;
+    for (const OutputToken& score : prompt_scores) {
+      output_.prompt_logprobs.push_back(logprobs_of(score));
+    }
     for (const OutputToken& token : tokens) {
       output_.tokens.push_back(token.chosen.token);
       if (output_.logprobs) {
-        native::TokenLogprobs entry{.chosen = entry_of(token.chosen)};
-        for (const TokenPiece& other : token.top) {
-          entry.top.push_back(entry_of(other));
-        }
-        output_.logprobs->push_back(std::move(entry));
+        output_.logprobs->push_back(logprobs_of(token));
       }
     }
     output_.finish_reason = finish_name(last.finish);
@@ -93,8 +131,17 @@ class GenerateChoice {
 
   json::object body() const { return native::generate_body(output_); }
 
+  // An event of a stream. A prompt's log probabilities may be long: they stand in the first and,
+  // where events are cumulative, again in the last.
+  json::object event() {
+    output_.says_prompt_logprobs = !begun_ || !output_.finish_reason.empty();
+    begun_ = true;
+    return body();
+  }
+
   // For --incremental-streaming-output: the next body holds only what is added from now on.
   void forget_said() {
+    output_.prompt_logprobs.clear();
     output_.text.clear();
     output_.tokens.clear();
     if (output_.logprobs) {
@@ -104,18 +151,38 @@ class GenerateChoice {
 
  private:
   native::GenerateOutput output_;
+  bool begun_ = false;
 };
 
-std::vector<GenerateChoice> choices_of(const GenerateWork& work) {
+std::vector<GenerateChoice> choices_of(const GenerateWork& work, const text::Tokenizer& tokenizer) {
   std::vector<GenerateChoice> choices;
-  for (const PromptJob& job : work.jobs) {
+  for (size_t i = 0; i < work.jobs.size(); ++i) {
+    const PromptJob& job = work.jobs[i];
     for (int32_t k = 0; k < job.fields.choices; ++k) {
-      choices.emplace_back(job.fields.choices == 1 ? job.rid : fmt::format("{}_{}", job.rid, k),
-                           static_cast<int32_t>(choices.size()), job.fields.top_logprobs >= 0,
-                           work.request.text_in_logprobs);
+      GenerateChoice& choice = choices.emplace_back(
+          job.fields.choices == 1 ? job.rid : fmt::format("{}_{}", job.rid, k),
+          static_cast<int32_t>(choices.size()), job.fields, work.request.text_in_logprobs);
+      const int32_t start = work.request.logprob_starts[i];
+      if (start >= 0 && static_cast<size_t>(start) < job.tokens.size()) {
+        const Token token = job.tokens[static_cast<size_t>(start)];
+        choice.start_prompt(token, tokenizer.piece_bytes(token).bytes);
+      }
     }
   }
   return choices;
+}
+
+// The whole answer, of a list or of one prompt.
+json::value whole_reply(const GenerateWork& work, std::vector<GenerateChoice>& choices,
+                        const std::vector<ChoiceOutput>& outputs, double seconds) {
+  json::array bodies;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const ChoiceOutput& output = outputs[i];
+    choices[i].add(output.text, output.tokens, output.prompt_scores, output.last, seconds);
+    bodies.push_back(choices[i].body());
+  }
+  const bool single = !work.request.list && bodies.size() == 1;
+  return single ? std::move(bodies[0]) : json::value(std::move(bodies));
 }
 
 }  // namespace
@@ -132,11 +199,14 @@ asio::awaitable<void> handle_generate(ServerContext& context, Exchange& exchange
   if (exchange.client_gone()) {
     co_return;
   }
-  std::vector<GenerateChoice> choices = choices_of(*work);
+  std::vector<GenerateChoice> choices = choices_of(*work, context.text.tokenizer);
   const bool by_ids = !work->request.prompts.empty() && work->request.prompts[0].index() == 1;
-  auto generation = start_generation(
-      context, exchange, record, work->jobs,
-      {by_ids ? "input_ids" : "text", "sampling_params.max_new_tokens"}, work->request.stream);
+  auto generation = start_generation(context, exchange, record, work->jobs,
+                                     {.prompt = by_ids ? "input_ids" : "text",
+                                      .limit = "sampling_params.max_new_tokens",
+                                      .scores = "logprob_start_len",
+                                      .requested = "token_ids_logprob"},
+                                     work->request.stream);
   if (!generation) {
     co_await refuse(context, exchange, record, generation.error());
     co_return;
@@ -145,13 +215,13 @@ asio::awaitable<void> handle_generate(ServerContext& context, Exchange& exchange
     const bool incremental = context.options.incremental_streaming_output;
     const auto add = [&](const Delta& delta) -> GenerateChoice& {
       GenerateChoice& choice = choices[static_cast<size_t>(delta.choice)];
-      choice.add(delta.text, delta.tokens, delta, record.seconds());
+      choice.add(delta.text, delta.tokens, delta.prompt_scores, delta, record.seconds());
       return choice;
     };
     const StreamWriter writer{.frames =
                                   [&](const Delta& delta) {
                                     GenerateChoice& choice = add(delta);
-                                    std::string event = protocol::sse_event(choice.body());
+                                    std::string event = protocol::sse_event(choice.event());
                                     if (incremental) {
                                       choice.forget_said();
                                     }
@@ -167,14 +237,11 @@ asio::awaitable<void> handle_generate(ServerContext& context, Exchange& exchange
     co_await refuse(context, exchange, record, outputs.error());
     co_return;
   }
-  json::array bodies;
-  for (size_t i = 0; i < outputs->size(); ++i) {
-    const ChoiceOutput& output = (*outputs)[i];
-    choices[i].add(output.text, output.tokens, output.last, record.seconds());
-    bodies.push_back(choices[i].body());
-  }
-  const bool single = !work->request.list && bodies.size() == 1;
-  Reply answer = json_reply(200, single ? bodies[0] : json::value(bodies));
+  const auto scored = [](const PromptJob& job) { return job.fields.score_from >= 0; };
+  const bool has_scores = std::any_of(work->jobs.begin(), work->jobs.end(), scored);
+  const double seconds = record.seconds();
+  const auto make = [&] { return whole_reply(*work, choices, *outputs, seconds); };
+  Reply answer = co_await make_reply(context, has_scores, make);
   co_await exchange.reply(std::move(answer));
 }
 
