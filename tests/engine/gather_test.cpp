@@ -65,6 +65,23 @@ TEST(Gather, PadsPageTablesWithTheSinkAndFindsEachTokensSlot) {
               ElementsAre(2 * 4 + 1, 4 * 4 + 3, 5 * 4, 5 * 4 + 1, 5 * 4 + 2, 5 * 4 + 3, 6 * 4));
 }
 
+TEST(Gather, NamesTheSinkWhereAWindowGroupGaveItsPagesUp) {
+  kvcache::CacheSpec spec = spec_of();
+  spec.groups.resize(2);
+  spec.groups[1].kind = kvcache::GroupKind::window;
+  spec.groups[1].window = 3;
+  scheduler::StepPlan plan = mixed_plan();
+  plan.rows[0].page_groups.push_back({0, {PageRun{PageId{1}, 2}}});
+  plan.rows[1].first_position = 7;
+  plan.rows[1].page_groups[0].runs = {PageRun{PageId{4}, 4}};
+  plan.rows[1].page_groups.push_back({1, {PageRun{PageId{8}, 3}}});
+  const layers::Forward forward = gather(plan, spec, nullptr);
+  EXPECT_THAT(values(forward.groups[0].page_table), ElementsAre(9, 2, 0, 0, 4, 5, 6, 7));
+  EXPECT_THAT(values(forward.groups[1].page_table), ElementsAre(1, 2, 0, 0, 0, 8, 9, 10));
+  EXPECT_THAT(values(forward.groups[1].slots),
+              ElementsAre(2 * 4 + 1, 8 * 4 + 3, 9 * 4, 9 * 4 + 1, 9 * 4 + 2, 9 * 4 + 3, 10 * 4));
+}
+
 TEST(Gather, TakesTokensFromTheStepInFlight) {
   scheduler::StepPlan plan = mixed_plan();
   plan.rows[0].input = scheduler::FromStepInFlight{1};
