@@ -28,13 +28,18 @@ int64_t bytes_of(const mx::Device& device, const char* key) {
   return bytes != nullptr ? static_cast<int64_t>(*bytes) : 0;
 }
 
-int64_t gpu_available_bytes(const mx::Device& device) {
+ComputeDevice gpu_device(const mx::Device& device) {
+  ComputeDevice gpu{.gpu = true,
+                    .description = fmt::format("gpu ({})", text_of(device, "device_name"))};
   if (const int64_t free = bytes_of(device, "free_memory"); free > 0) {
-    return free;  // memory of its own
+    gpu.available_bytes = free;  // memory of its own
+    return gpu;
   }
-  const int64_t working_set = bytes_of(device, "max_recommended_working_set_size");
   const int64_t system = available_memory_bytes();
-  return working_set > 0 ? std::min(working_set, system) : system;
+  gpu.working_set_bytes = bytes_of(device, "max_recommended_working_set_size");
+  gpu.available_bytes =
+      gpu.working_set_bytes > 0 ? std::min(gpu.working_set_bytes, system) : system;
+  return gpu;
 }
 
 }  // namespace
@@ -42,9 +47,7 @@ int64_t gpu_available_bytes(const mx::Device& device) {
 ComputeDevice compute_device() {
   const mx::Device device = mx::default_device();
   if (device.type == mx::Device::gpu) {
-    return {.gpu = true,
-            .description = fmt::format("gpu ({})", text_of(device, "device_name")),
-            .available_bytes = gpu_available_bytes(device)};
+    return gpu_device(device);
   }
   const std::string kernels =
       kernels::own_cpu_kernels()
@@ -53,6 +56,24 @@ ComputeDevice compute_device() {
   return {.gpu = false,
           .description = fmt::format("cpu ({})", kernels),
           .available_bytes = available_memory_bytes()};
+}
+
+int64_t bytes_left_by(const std::vector<LedgerEntry>& others, const ComputeDevice& device) {
+  if (device.gpu && device.working_set_bytes == 0) {
+    // What a loaded process has of the GPU's own memory is no longer free.
+    return device.available_bytes - claimed_bytes(others, [](const LedgerEntry& entry) {
+             return entry.loaded ? entry.planned_bytes : 0;
+           });
+  }
+  const int64_t system =
+      device.available_bytes - claimed_bytes(others, [](const LedgerEntry& entry) {
+        return occupied_memory_bytes(entry.process);
+      });
+  if (device.working_set_bytes == 0) {
+    return system;
+  }
+  const int64_t planned = claimed_bytes(others, [](const LedgerEntry&) { return int64_t{0}; });
+  return std::min(system, device.working_set_bytes - planned);
 }
 
 }  // namespace pome::engine

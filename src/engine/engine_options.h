@@ -51,6 +51,8 @@ struct EngineOptions {
   int64_t max_memory_bytes = 0;                 // 0: no cap
   int64_t mlx_cache_bytes = int64_t{32} << 20;  // freed buffers that MLX may keep
   int32_t mlx_clear_cache_steps = 256;          // they go back after so many steps; 0: never
+  // Where pome processes of this user note what they plan; empty: this one stands alone.
+  std::filesystem::path memory_ledger = {};
   bool disable_own_kernels = false;
 
   std::optional<uint64_t> random_seed = {};  // of requests without a seed; absent: from the system

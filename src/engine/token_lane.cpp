@@ -1,11 +1,13 @@
 #include "engine/token_lane.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <limits>
 #include <utility>
 
+#include "base/log.h"
 #include "engine/compute_device.h"
 #include "engine/job_check.h"
 #include "kernels/backend.h"
@@ -60,6 +62,32 @@ MemoryDemand demand_of(const EngineOptions& options, const models::LanguageModel
           .pool_committed = !kernels::own_cpu_kernels() || !kvpool::PageMemory::commits_as_used()};
 }
 
+// A ledger that cannot be used costs a warning and not the start.
+std::optional<MemoryLedger> opened_ledger(const EngineOptions& options) {
+  if (options.memory_ledger.empty()) {
+    return std::nullopt;
+  }
+  auto ledger = MemoryLedger::open(options.memory_ledger);
+  Status planning = ledger ? ledger->begin_plan() : Status(ledger.error());
+  if (!planning) {
+    log::warning("{}: other pome processes are not seen", planning.error().message);
+    return std::nullopt;
+  }
+  return std::move(*ledger);
+}
+
+void enter_plan(std::optional<MemoryLedger>& ledger, int64_t planned_bytes, bool loaded) {
+  if (!ledger) {
+    return;
+  }
+  const Status entered =
+      ledger->enter({.process = ::getpid(), .planned_bytes = planned_bytes, .loaded = loaded});
+  ledger->end_plan();
+  if (!entered) {
+    log::warning("{}: other pome processes do not see this one", entered.error().message);
+  }
+}
+
 }  // namespace
 
 kvcache::CacheSpec cache_spec_of(const models::LanguageModel& model, const EngineOptions& options,
@@ -85,13 +113,16 @@ Result<std::unique_ptr<TokenLane>> TokenLane::load(const EngineOptions& options,
   }
   const models::LanguageModelInfo& about = (*model)->info();
   kvcache::CacheSpec spec = cache_spec_of(**model, options, options.page_size);
-  auto plan = plan_memory(demand_of(options, about, spec, device.gpu),
-                          {.available_bytes = device.available_bytes,
-                           .max_memory_bytes = options.max_memory_bytes,
-                           .fraction_static = options.mem_fraction_static});
+  std::optional<MemoryLedger> ledger = opened_ledger(options);
+  auto plan = plan_memory(
+      demand_of(options, about, spec, device.gpu),
+      {.available_bytes = ledger ? bytes_left_by(ledger->others(), device) : device.available_bytes,
+       .max_memory_bytes = options.max_memory_bytes,
+       .fraction_static = options.mem_fraction_static});
   if (!plan) {
     return plan.error();
   }
+  enter_plan(ledger, plan->planned_bytes(), /*loaded=*/false);
   ModelInfo info{.name = served_name(options),
                  .path = options.model_path.string(),
                  .architecture = about.architecture,
@@ -103,6 +134,7 @@ Result<std::unique_ptr<TokenLane>> TokenLane::load(const EngineOptions& options,
   Loaded loaded{.model = std::move(*model),
                 .info = std::move(info),
                 .plan = std::move(*plan),
+                .ledger = std::move(ledger),
                 .spec = std::move(spec),
                 .step_tokens_max = step_tokens_max(options, device.gpu)};
   std::unique_ptr<TokenLane> lane(new TokenLane(options, std::move(loaded)));
@@ -129,6 +161,7 @@ TokenLane::TokenLane(const EngineOptions& options, Loaded loaded)
            .cache = {.prefix_cache = !options.disable_radix_cache, .eviction = options.eviction}},
           loaded.spec, plan_.group_pages),
       budget_({.tokens_fixed = options.chunked_prefill_size, .tokens_max = loaded.step_tokens_max}),
+      ledger_(std::move(loaded.ledger)),
       seeds_(options.random_seed ? *options.random_seed : std::random_device{}()) {}
 
 Status TokenLane::warm_up() {
@@ -152,6 +185,7 @@ Status TokenLane::warm_up() {
   if (!events.empty()) {
     return events.front().error;
   }
+  enter_plan(ledger_, plan_.planned_bytes(), /*loaded=*/true);
   return {};
 }
 

@@ -10,6 +10,7 @@
 
 #include "engine/api.h"
 #include "engine/engine_options.h"
+#include "engine/memory/memory_ledger.h"
 #include "engine/memory/memory_plan.h"
 #include "engine/record/step_record.h"
 #include "engine/steps/step_runner.h"
@@ -80,6 +81,7 @@ class TokenLane {
     std::unique_ptr<models::LanguageModel> model;
     ModelInfo info;
     MemoryPlan plan;
+    std::optional<MemoryLedger> ledger;
     kvcache::CacheSpec spec;
     int32_t step_tokens_max = 0;
   };
@@ -111,6 +113,7 @@ class TokenLane {
   std::map<SequenceId, Live> live_;
   std::chrono::steady_clock::time_point step_began_;
   int64_t steps_ = 0;  // committed
+  std::optional<MemoryLedger> ledger_;
   std::mt19937_64 seeds_;
   StepRecorder recorder_;
 };

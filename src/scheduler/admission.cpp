@@ -141,9 +141,10 @@ std::vector<int32_t> Scheduler::pages_owed() const {
     if (sequence.end) {
       continue;
     }
+    const int32_t row_tokens = sequence.left() <= 1 ? 1 : options_.chunk_tokens_max;
     for (size_t group = 0; group < owed.size(); ++group) {
-      owed[group] += cache_.pages_needed(group, sequence.built, tokens_expected(sequence),
-                                         options_.chunk_tokens_max);
+      owed[group] +=
+          cache_.pages_needed(group, sequence.built, tokens_expected(sequence), row_tokens);
     }
   }
   return owed;

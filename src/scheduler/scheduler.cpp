@@ -112,10 +112,7 @@ std::vector<Ended> Scheduler::commit(const StepPlan& plan, const std::vector<Row
         sequence.scored =
             std::max(sequence.scored, std::min(sequence.committed + 1, sequence.prompt_tokens()));
       }
-      const bool prefilled = row.first_position < sequence.prompt_tokens();
-      if (prefilled || sequence.committed % cache_.page_tokens() == 0) {
-        cache_.commit(row.sequence, sequence.tokens, sequence.committed, prefilled);
-      }
+      cache_.commit(row.sequence, sequence.tokens, sequence.committed, /*share=*/true);
       std::optional<Ended> end;
       if (row.samples) {
         end = take_token(sequence, results[r].sampled.front());

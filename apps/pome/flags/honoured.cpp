@@ -92,6 +92,10 @@ std::vector<Flag> memory_flags() {
            "1."),
       make(group, {"--max-memory"}, text, "BYTES", "",
            "A cap on everything that pome plans: 8GiB, 500MB. Default: what the machine has free."),
+      make(
+          group, {"--memory-ledger"}, text, "FOLDER", "auto",
+          "Where pome processes note what memory they plan, so that two that start together do not "
+          "both take what is free; `auto` is one folder for each user, `off` looks at nobody."),
       make(group, {"--mlx-cache-limit"}, text, "BYTES", "32MiB",
            "Freed buffers that MLX may keep for the next ones; part of the memory plan. 0 keeps "
            "none."),

@@ -2,14 +2,31 @@
 
 #include "pome/model/open_model.h"
 #ifdef POME_WITH_MLX
+#include <fmt/format.h>
+#include <unistd.h>
+
 #include "engine/llm_engine.h"
 #include "engine/replay.h"
 #include "kernels/thread_pool.h"
+#include "pome/host/environment.h"
 #endif
 
 namespace pome::apps {
 #ifdef POME_WITH_MLX
 namespace {
+
+std::filesystem::path ledger_folder(const std::string& setting) {
+  if (setting == "off") {
+    return {};
+  }
+  if (setting != "auto") {
+    return setting;
+  }
+  if (const auto run = environment("XDG_RUNTIME_DIR")) {
+    return std::filesystem::path(*run) / "pome-memory";
+  }
+  return std::filesystem::temp_directory_path() / fmt::format("pome-memory-{}", ::geteuid());
+}
 
 Result<engine::EngineOptions> options_from(const Settings& settings) {
   const auto whole = [&](std::string_view name) {
@@ -26,6 +43,7 @@ Result<engine::EngineOptions> options_from(const Settings& settings) {
   options.max_memory_bytes = parse_bytes(settings.text("--max-memory")).value_or(0);
   options.mlx_cache_bytes =
       parse_bytes(settings.text("--mlx-cache-limit")).value_or(options.mlx_cache_bytes);
+  options.memory_ledger = ledger_folder(settings.text("--memory-ledger"));
   options.mlx_clear_cache_steps = whole("--mlx-clear-cache-steps");
   options.disable_own_kernels = settings.on("--disable-own-kernels");
   options.record_steps = settings.text("--record-steps");

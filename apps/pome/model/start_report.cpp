@@ -40,12 +40,17 @@ std::string curl_of(const Settings& settings, const OpenModel& model, const std:
 
 // What a user might expect and does not get, and why.
 std::vector<std::string> switched_off(const Settings& settings, const OpenModel& model) {
-  std::vector<std::string> off = {"prefix cache (not in this version)"};
+  std::vector<std::string> off;
   if (!model.text.chat) {
     off.push_back("chat (the model has no chat template; --chat-template names one)");
   }
   if (settings.on("--disable-own-kernels")) {
     off.push_back("own kernels (--disable-own-kernels)");
+  }
+  for (const char* flag : {"--disable-radix-cache", "--disable-overlap-schedule"}) {
+    if (settings.on(flag)) {
+      off.push_back(flag);
+    }
   }
   return off;
 }
@@ -76,7 +81,9 @@ std::vector<std::string> start_report(const Settings& settings, const OpenModel&
     lines.push_back((i == 0 ? "  memory   " : "           ") + memory[i]);
   }
   lines.push_back(fmt::format("  backend  {}", info.backend));
-  lines.push_back(fmt::format("  off      {}", fmt::join(switched_off(settings, model), "; ")));
+  const std::vector<std::string> off = switched_off(settings, model);
+  lines.push_back("  off      " +
+                  (off.empty() ? std::string("nothing") : fmt::format("{}", fmt::join(off, "; "))));
   lines.push_back(fmt::format("  ready    {} after {:.2f} s", url, took.count()));
   lines.push_back("  try      " + curl_of(settings, model, url));
   return lines;

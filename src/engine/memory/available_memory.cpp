@@ -9,7 +9,9 @@
 #include <string>
 
 #if defined(__APPLE__)
+#include <libproc.h>
 #include <mach/mach.h>
+#include <sys/resource.h>
 #include <sys/sysctl.h>
 #else
 #include <unistd.h>
@@ -103,11 +105,14 @@ int64_t available_memory_bytes() {
 }
 
 int64_t occupied_memory_bytes() {
-  task_vm_info_data_t info{};
-  mach_msg_type_number_t count = TASK_VM_INFO_COUNT;
-  const kern_return_t status =
-      task_info(mach_task_self(), TASK_VM_INFO, reinterpret_cast<task_info_t>(&info), &count);
-  return status == KERN_SUCCESS ? static_cast<int64_t>(info.phys_footprint) : 0;
+  return occupied_memory_bytes(::getpid());
+}
+
+int64_t occupied_memory_bytes(int64_t process) {
+  rusage_info_v4 usage{};
+  const int status = proc_pid_rusage(static_cast<int>(process), RUSAGE_INFO_V4,
+                                     reinterpret_cast<rusage_info_t*>(&usage));
+  return status == 0 ? static_cast<int64_t>(usage.ri_phys_footprint) : 0;
 }
 
 #else
@@ -130,8 +135,12 @@ int64_t available_memory_bytes() {
 }
 
 int64_t occupied_memory_bytes() {
+  return occupied_memory_bytes(::getpid());
+}
+
+int64_t occupied_memory_bytes(int64_t process) {
   // "size resident shared …", in pages
-  const std::string text = read_text("/proc/self/statm");
+  const std::string text = read_text(("/proc/" + std::to_string(process) + "/statm").c_str());
   const size_t space = text.find(' ');
   int64_t pages = 0;
   if (space != std::string::npos) {

@@ -15,6 +15,8 @@ int64_t physical_memory_bytes();
 // Bytes of memory that this process occupies now (Linux: resident, macOS: the footprint that the
 // system's limits count). 0 when the system does not say.
 int64_t occupied_memory_bytes();
+// The same of another process of this user; 0 when it is gone.
+int64_t occupied_memory_bytes(int64_t process);
 
 // The value of "MemAvailable" in the text of /proc/meminfo, in bytes; 0 when it is not there.
 int64_t parse_meminfo_available(std::string_view text);
