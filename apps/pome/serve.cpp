@@ -45,7 +45,18 @@ json::object server_args(const Settings& settings) {
   return args;
 }
 
-server::ServerOptions server_options(const Settings& settings, const OpenModel& model) {
+telemetry::MetricsOptions metrics_options(const Settings& settings) {
+  const auto bounds = [&](std::string_view name) {
+    return parse_bounds(settings.text(name)).value_or(std::vector<double>());
+  };
+  return {.time_to_first_token_bounds = bounds("--bucket-time-to-first-token"),
+          .inter_token_latency_bounds = bounds("--bucket-inter-token-latency"),
+          .request_latency_bounds = bounds("--bucket-e2e-request-latency"),
+          .tokens_histograms = settings.on("--collect-tokens-histogram")};
+}
+
+server::ServerOptions server_options(const Settings& settings, const OpenModel& model,
+                                     telemetry::Trace* trace) {
   server::ServerOptions options;
   options.host = settings.text("--host");
   options.port = static_cast<uint16_t>(*settings.integer("--port"));
@@ -57,6 +68,19 @@ server::ServerOptions server_options(const Settings& settings, const OpenModel& 
   options.serving.sampling_defaults = model.sampling_defaults;
   options.serving.incremental_streaming_output = settings.on("--incremental-streaming-output");
   options.serving.watchdog_timeout = milliseconds(settings, "--watchdog-timeout");
+  options.serving.metrics_enabled = settings.on("--enable-metrics");
+  options.serving.report_cached_tokens = settings.on("--enable-cache-report");
+  options.serving.metrics = metrics_options(settings);
+  options.serving.request_log = {
+      .enabled = settings.on("--log-requests"),
+      .level = static_cast<int>(*settings.integer("--log-requests-level")),
+      .format = settings.text("--log-requests-format") == "json" ? server::LogFormat::json
+                                                                 : server::LogFormat::text};
+  options.serving.trace = trace;
+  options.on_stuck = [] {
+    log::error("the engine is stuck in a step: pome ends, so that it can be started anew");
+    std::_Exit(kFailed);
+  };
   options.serving.server_args = server_args(settings);
   options.serving.created_s = std::chrono::duration_cast<std::chrono::seconds>(
                                   std::chrono::system_clock::now().time_since_epoch())
@@ -137,11 +161,20 @@ int serve(const Settings& settings, const hub::Settings& hub, Clock::time_point 
     parent.emplace([&] { ending.on_parent_end(); });
   }
   warn_about(settings);
-  auto model = open_model(settings, hub, ending.asked());
+  std::unique_ptr<telemetry::Trace> trace;  // outlives engine and server, which record into it
+  if (const std::string file = settings.text("--trace-file"); !file.empty()) {
+    auto opened = telemetry::Trace::open(file);
+    if (!opened) {
+      return failed(opened.error());
+    }
+    trace = std::move(*opened);
+  }
+  auto model = open_model(settings, hub, ending.asked(), trace.get());
   if (!model) {
     return failed(model.error());
   }
-  server::Server server(server_options(settings, model.value()), *model->engine, model->text);
+  server::Server server(server_options(settings, model.value(), trace.get()), *model->engine,
+                        model->text);
   auto port = server.listen();
   if (!port) {
     return failed(port.error());

@@ -78,15 +78,22 @@ void read_generation_fields(ObjectReader& reader, const GenerationNames& names,
   fields.keep_stop = reader.boolean("no_stop_trim").value_or(fields.keep_stop);
   fields.skip_special_tokens =
       reader.boolean("skip_special_tokens").value_or(fields.skip_special_tokens);
+  read_placement_fields(reader, fields);
+  if (const auto choices = reader.integer("n", {.min = 1, .max = kChoicesMax})) {
+    fields.choices = static_cast<int32_t>(*choices);
+  }
+}
+
+void read_placement_fields(ObjectReader& reader, GenerationFields& fields) {
   if (const auto priority = reader.integer(
           "priority", {.min = std::numeric_limits<int32_t>::min(), .max = kInt32Max})) {
     fields.priority = static_cast<int32_t>(*priority);
   }
-  if (auto salt = reader.string("cache_salt", kNameBytesMax)) {
-    fields.cache_namespace = std::move(*salt);
-  }
-  if (const auto choices = reader.integer("n", {.min = 1, .max = kChoicesMax})) {
-    fields.choices = static_cast<int32_t>(*choices);
+  const std::string salt = reader.string("cache_salt", kNameBytesMax).value_or("");
+  const std::string key = reader.string("extra_key", kNameBytesMax).value_or("");
+  if (!salt.empty() || !key.empty()) {
+    // The length keeps ("a", "bc") and ("ab", "c") apart, and both from pome's own namespaces.
+    fields.cache_namespace = fmt::format("{}:{}{}", salt.size(), salt, key);
   }
 }
 

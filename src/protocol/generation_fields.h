@@ -34,7 +34,7 @@ struct GenerationFields {
   std::vector<Token> logprob_tokens;
   int32_t score_from = -1;
   int32_t priority = 0;
-  std::string cache_namespace;
+  std::string cache_namespace;  // of `cache_salt` and `extra_key`; empty without both
 };
 
 // Dialects differ in some names.
@@ -48,6 +48,10 @@ struct GenerationNames {
 // read here: max_tokens and logprobs, whose meaning differs.
 void read_generation_fields(ObjectReader& reader, const GenerationNames& names,
                             GenerationFields& fields);
+
+// `priority`, `cache_salt` and `extra_key`, which every dialect has: when a request runs, and with
+// whom it shares prefixes. What is absent leaves `fields` as it is.
+void read_placement_fields(ObjectReader& reader, GenerationFields& fields);
 
 // A token limit: -1 means "no limit", as some clients send it; other negatives are refused. 0 means
 // "the prompt alone".

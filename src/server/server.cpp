@@ -9,6 +9,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -138,17 +139,21 @@ asio::awaitable<void> Server::Parts::abort_and_stop() {
 }
 
 // A step that hangs would leave its clients waiting for ever: past the watchdog's time they get an
-// error, and /health says `stuck` so that a supervisor can act.
+// error, and /health says `stuck` so that a supervisor can act; past twice that, on_stuck acts.
 asio::awaitable<void> Server::Parts::watch_engine() {
   const auto timeout = options.serving.watchdog_timeout;
   for (;;) {
     co_await pause(
         std::clamp(timeout / 4, std::chrono::milliseconds(10), std::chrono::milliseconds(1'000)));
-    if (journal.active() > 0 && context.engine.stats().last_step_age > timeout) {
+    const auto age = context.engine.stats().last_step_age;
+    if (age > timeout && dispatcher.sequence_count() > 0) {
       dispatcher.fail_all({ErrorCode::internal,
                            fmt::format("the engine made no step for {} s (--watchdog-timeout)",
                                        std::chrono::duration<double>(timeout).count()),
                            {}});
+    }
+    if (age > 2 * timeout && options.on_stuck) {
+      std::exchange(options.on_stuck, nullptr)();
     }
   }
 }

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -21,6 +22,9 @@ struct ServerOptions {
   HttpLimits limits;
   ServingOptions serving;
   std::chrono::milliseconds drain_timeout{30'000};  // what still runs after so long is cancelled
+  // Called once, on the network thread, when a step takes twice the watchdog's time: the engine's
+  // thread cannot be ended, so the process should be. Requests have failed by then.
+  std::function<void()> on_stuck = {};
   size_t prompt_threads = 2;
   int prompts_waiting_max = 256;  // requests whose prompt waits to be read; 429 past it
 };

@@ -82,6 +82,8 @@ struct ServerMetrics::Series {
   Gauge& running = gauge("sglang:num_running_reqs", "Sequences with a row in the last step");
   Gauge& waiting = gauge("sglang:num_queue_reqs", "Sequences that wait");
   Gauge& used = gauge("sglang:num_used_tokens", "Tokens in the KV pool");
+  Gauge& kept =
+      gauge("pome:kv_cached_tokens", "Tokens of prefixes that are kept for later requests");
   Gauge& pool = gauge("sglang:max_total_num_tokens", "Tokens that the KV pool holds");
   Gauge& usage = gauge("sglang:token_usage", "Used part of the KV pool, 0 to 1");
   Gauge& rate = gauge("sglang:gen_throughput", "Output tokens per second, lately");
@@ -189,6 +191,7 @@ void ServerMetrics::Series::note_engine(const EngineFigures& engine) {
   running.Set(static_cast<double>(engine.running));
   waiting.Set(static_cast<double>(engine.waiting));
   used.Set(static_cast<double>(engine.kv_tokens_used));
+  kept.Set(static_cast<double>(engine.kv_tokens_cached));
   pool.Set(static_cast<double>(engine.kv_tokens_max));
   usage.Set(part(engine.kv_tokens_used, engine.kv_tokens_max));
   rate.Set(engine.generated_tokens_per_s);

@@ -15,6 +15,7 @@ struct EngineFigures {
   int64_t running = 0;
   int64_t waiting = 0;
   int64_t kv_tokens_used = 0;
+  int64_t kv_tokens_cached = 0;
   int64_t kv_tokens_max = 0;
   int64_t steps_total = 0;
   int64_t failed_steps_total = 0;

@@ -15,6 +15,7 @@ namespace {
 struct Store {
   std::map<std::string, std::vector<std::string>> values;
   std::map<std::string, bool> toggles;
+  std::map<std::string, const CLI::Option*> given;  // toggles: one may be given as =false
 };
 
 std::string joined_names(const Flag& flag) {
@@ -28,7 +29,7 @@ std::string joined_names(const Flag& flag) {
 void add_launch_flag(CLI::App& app, Store& store, const Flag& flag) {
   auto& values = store.values[flag.name()];
   if (flag.kind == Kind::toggle) {
-    app.add_flag(joined_names(flag), store.toggles[flag.name()]);
+    store.given[flag.name()] = app.add_flag(joined_names(flag), store.toggles[flag.name()]);
   } else if (flag.kind == Kind::list) {
     app.add_option(joined_names(flag), values)->expected(0, 1 << 10);
   } else {
@@ -67,8 +68,12 @@ void collect(const Store& store, bool launch, const std::vector<ExtraOption>& ex
              CommandLine& line) {
   for (const auto& flag : launch ? launch_flags() : std::vector<Flag>()) {
     const auto& values = store.values.at(flag.name());
-    if (flag.kind == Kind::toggle ? store.toggles.at(flag.name()) : !values.empty()) {
-      line.flags.push_back({flag.name(), values});
+    if (flag.kind != Kind::toggle) {
+      if (!values.empty()) {
+        line.flags.push_back({flag.name(), values});
+      }
+    } else if (store.given.at(flag.name())->count() > 0) {
+      line.flags.push_back({flag.name(), {store.toggles.at(flag.name()) ? "true" : "false"}});
     }
   }
   for (const auto& extra : extras) {

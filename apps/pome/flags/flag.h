@@ -44,6 +44,7 @@ std::string nearest_flag(std::string_view name);
 
 // The parts of the table, one file each.
 std::vector<Flag> honoured_flags();
+std::vector<Flag> observing_flags();  // honoured too
 std::vector<Flag> meaningless_flags();
 std::vector<Flag> refused_flags();
 

@@ -86,6 +86,39 @@ TEST(FlagsTest, AToggleCanBeSwitchedOffByAFile) {
   EXPECT_FALSE(Settings::resolve({{"--enable-lora", {"maybe"}}}, nothing).ok());
 }
 
+TEST(FlagsTest, AToggleThatIsOnByDefaultCanBeSwitchedOffOnTheCommandLine) {
+  const auto metrics = [](const std::vector<std::string>& words) {
+    const auto line = parse_command_line(words, true, {}, 1);
+    EXPECT_TRUE(line.ok());
+    return Settings::resolve(line->flags, nothing)->on("--enable-metrics");
+  };
+  EXPECT_TRUE(metrics({}));
+  EXPECT_TRUE(metrics({"--enable-metrics"}));
+  EXPECT_FALSE(metrics({"--enable-metrics=false"}));
+}
+
+TEST(FlagsTest, BoundsOfBucketsRise) {
+  EXPECT_EQ(parse_bounds("0.1 1 2.5"), (std::vector<double>{0.1, 1, 2.5}));
+  EXPECT_EQ(parse_bounds(""), std::vector<double>());
+  for (const char* bad : {"0", "-1", "1 1", "2 1", "1 x", "1,2"}) {
+    EXPECT_EQ(parse_bounds(bad), std::nullopt) << bad;
+  }
+  EXPECT_FALSE(Settings::resolve({{"--bucket-inter-token-latency", {"2", "1"}}}, nothing).ok());
+  const auto given = Settings::resolve({{"--bucket-inter-token-latency", {"1", "2"}}}, nothing);
+  EXPECT_EQ(parse_bounds(given->text("--bucket-inter-token-latency")), (std::vector<double>{1, 2}));
+}
+
+TEST(FlagsTest, LevelsOfTheRequestLogAreFourAndTheDefaultShowsNoContent) {
+  const auto level = [](const char* value) {
+    return Settings::resolve({{"--log-requests-level", {value}}}, nothing).ok();
+  };
+  EXPECT_TRUE(level("0"));
+  EXPECT_TRUE(level("3"));
+  EXPECT_FALSE(level("4"));
+  EXPECT_FALSE(level("-1"));
+  EXPECT_LT(Settings::resolve({}, nothing)->integer("--log-requests-level"), 2);
+}
+
 TEST(FlagsTest, SizesAreReadWithTheirUnits) {
   EXPECT_EQ(parse_bytes("1073741824"), 1073741824);
   EXPECT_EQ(parse_bytes("1GiB"), 1073741824);

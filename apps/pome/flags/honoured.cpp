@@ -154,7 +154,8 @@ std::vector<Flag> runtime_flags() {
 
 std::vector<Flag> honoured_flags() {
   std::vector<Flag> all;
-  for (auto part : {model_flags(), server_flags(), memory_flags(), runtime_flags()}) {
+  for (auto part :
+       {model_flags(), server_flags(), memory_flags(), runtime_flags(), observing_flags()}) {
     all.insert(all.end(), part.begin(), part.end());
   }
   return all;

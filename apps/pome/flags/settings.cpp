@@ -81,6 +81,7 @@ Status check_range(const Flag& flag, const std::string& value, const std::string
       {"--watchdog-timeout", 0.001, 1e9, "seconds above 0"},
       {"--client-timeout", 0.001, 1e9, "seconds above 0"},
       {"--drain-timeout", 0, 1e9, "seconds, at least 0"},
+      {"--log-requests-level", 0, 3, "a level from 0 to 3"},
   };
   const double number = parse_double(value).value_or(0);
   for (const auto& range : kRanges) {
@@ -110,6 +111,9 @@ Result<std::string> check_value(const Flag& flag, const std::vector<std::string>
   if ((flag.name() == "--max-memory" || flag.name() == "--mlx-cache-limit") &&
       !parse_bytes(value)) {
     return wrong(flag, origin, "a size such as 8GiB or 500MB", value);
+  }
+  if (flag.name().starts_with("--bucket-") && !parse_bounds(value)) {
+    return wrong(flag, origin, "rising numbers of seconds above 0", value);
   }
   POME_TRY(check_range(flag, value, origin));
   return value;
@@ -169,7 +173,8 @@ Status Settings::apply(const std::string& name, const std::vector<std::string>& 
 Result<Settings> Settings::resolve(const GivenFlags& command_line, const Environment& environment) {
   Settings settings;
   for (const auto& flag : launch_flags()) {
-    const std::string fallback = flag.kind == Kind::toggle ? "false" : flag.fallback;
+    const bool off = flag.kind == Kind::toggle && flag.fallback.empty();
+    const std::string fallback = off ? "false" : flag.fallback;
     settings.settings_[flag.name()] = {fallback, "default", false};
   }
   for (const auto& [name, values] : from_environment(environment)) {
@@ -208,6 +213,19 @@ std::optional<int64_t> Settings::integer(std::string_view name) const {
 
 std::optional<double> Settings::number(std::string_view name) const {
   return parse_double(text(name));
+}
+
+std::optional<std::vector<double>> parse_bounds(std::string_view text) {
+  std::vector<double> bounds;
+  std::istringstream words{std::string(text)};
+  for (std::string word; words >> word;) {
+    const auto bound = parse_double(word);
+    if (!bound || *bound <= (bounds.empty() ? 0.0 : bounds.back())) {
+      return std::nullopt;
+    }
+    bounds.push_back(*bound);
+  }
+  return bounds;
 }
 
 std::optional<int64_t> parse_bytes(std::string_view text) {

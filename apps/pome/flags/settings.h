@@ -56,6 +56,9 @@ class Settings {
 // "8GiB", "500MB", "1073741824": bytes; nothing when it is no size.
 std::optional<int64_t> parse_bytes(std::string_view text);
 
+// "0.1 0.5 2": numbers above 0, each larger than the one before; nothing when they are not.
+std::optional<std::vector<double>> parse_bounds(std::string_view text);
+
 // A YAML mapping of flags; `where` names the file in errors.
 Result<GivenFlags> parse_config(std::string_view yaml, const std::string& where);
 

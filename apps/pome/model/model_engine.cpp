@@ -72,13 +72,15 @@ Result<engine::EngineOptions> options_from(const Settings& settings) {
 
 Result<std::unique_ptr<engine::Engine>> start_engine(const Settings& settings,
                                                      const std::string& path,
-                                                     const std::string& served_name) {
+                                                     const std::string& served_name,
+                                                     telemetry::Trace* trace) {
   auto options = options_from(settings);
   if (!options) {
     return options.error();
   }
   options->model_path = path;
   options->served_model_name = served_name;
+  options->trace = trace;
   POME_TRY(engine::check_options(options.value()));
   if (const auto threads = settings.integer("--threads")) {
     kernels::set_thread_count(static_cast<int>(*threads));
@@ -114,7 +116,7 @@ Result<ReplayOutcome> replay_record(const Settings&, const std::string&, const s
 }
 
 Result<std::unique_ptr<engine::Engine>> start_engine(const Settings&, const std::string&,
-                                                     const std::string&) {
+                                                     const std::string&, telemetry::Trace*) {
   return invalid("this pome was built without MLX and serves --model-path echo alone",
                  "model-path");
 }

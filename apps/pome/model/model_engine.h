@@ -7,13 +7,15 @@
 #include "base/result.h"
 #include "engine/api.h"
 #include "pome/flags/settings.h"
+#include "telemetry/trace.h"
 
 namespace pome::apps {
 
 // Starts the engine of a model on disk; it loads on its own thread. A build without MLX refuses.
 Result<std::unique_ptr<engine::Engine>> start_engine(const Settings& settings,
                                                      const std::string& path,
-                                                     const std::string& served_name);
+                                                     const std::string& served_name,
+                                                     telemetry::Trace* trace);
 
 struct ReplayOutcome {
   int64_t steps = 0;

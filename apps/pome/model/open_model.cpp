@@ -21,7 +21,7 @@ std::string served_name_of(const Settings& settings) {
   return given.empty() ? settings.text("--model-path") : given;
 }
 
-Result<OpenModel> open_echo(const Settings& settings) {
+Result<OpenModel> open_echo(const Settings& settings, telemetry::Trace* trace) {
   auto text = server::make_echo_text();
   auto defaults = sampling_defaults(settings, nullptr);
   if (!text || !defaults) {
@@ -33,6 +33,11 @@ Result<OpenModel> open_echo(const Settings& settings) {
       settings.integer("--context-length").value_or(options.model.context_tokens));
   options.max_running_requests = static_cast<int32_t>(*settings.integer("--max-running-requests"));
   options.max_queued_requests = static_cast<int32_t>(*settings.integer("--max-queued-requests"));
+  options.by_priority = settings.text("--schedule-policy") == "priority";
+  options.page_tokens = static_cast<int32_t>(*settings.integer("--page-size"));
+  options.cached_prompts_max =
+      settings.on("--disable-radix-cache") ? 0 : options.cached_prompts_max;
+  options.trace = trace;
   const std::string name = options.model.name;
   return OpenModel{std::make_unique<engine::EchoEngine>(std::move(options)),
                    std::move(text).value(), defaults->params, name, "echo"};
@@ -41,13 +46,13 @@ Result<OpenModel> open_echo(const Settings& settings) {
 }  // namespace
 
 Result<OpenModel> open_model(const Settings& settings, const hub::Settings& hub,
-                             const std::atomic<bool>& stop) {
+                             const std::atomic<bool>& stop, telemetry::Trace* trace) {
   const std::string wanted = settings.text("--model-path");
   if (wanted.empty()) {
     return invalid("which model? For example: --model-path smollm2", "model-path");
   }
   if (wanted == "echo" && !std::filesystem::exists("echo")) {
-    return open_echo(settings);
+    return open_echo(settings, trace);
   }
   auto local = find_or_pull(hub, {wanted, settings.text("--revision")}, stop);
   if (!local) {
@@ -61,7 +66,7 @@ Result<OpenModel> open_model(const Settings& settings, const hub::Settings& hub,
   if (!defaults) {
     return defaults.error();
   }
-  auto engine = start_engine(settings, local->path.string(), served_name_of(settings));
+  auto engine = start_engine(settings, local->path.string(), served_name_of(settings), trace);
   if (!engine) {
     return engine.error();
   }

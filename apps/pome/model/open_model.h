@@ -11,6 +11,7 @@
 #include "pome/flags/settings.h"
 #include "sampling/params.h"
 #include "server/generation/served_text.h"
+#include "telemetry/trace.h"
 
 namespace pome::apps {
 
@@ -25,9 +26,9 @@ struct OpenModel {
 
 // Finds the model (pulling it where it is missing), reads its tokenizer and templates and starts
 // its engine; the weights may still be loading when this returns. `echo` needs no files. `stop`
-// ends a pull.
+// ends a pull; `trace` may be null and outlives the engine.
 Result<OpenModel> open_model(const Settings& settings, const hub::Settings& hub,
-                             const std::atomic<bool>& stop);
+                             const std::atomic<bool>& stop, telemetry::Trace* trace = nullptr);
 
 // No model takes so long to load.
 inline constexpr std::chrono::hours kLoadTimeout{24};

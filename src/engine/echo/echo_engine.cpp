@@ -197,7 +197,9 @@ void EchoEngine::run() {
     if (stopping_) {
       break;
     }
-    step(lock);
+    const bool spoke = step(lock);
+    pause(lock, spoke ? options_.token_delay
+                      : std::max(options_.token_delay, std::chrono::milliseconds(1)));
   }
   for (const Sequence& sequence : running_) {
     end(sequence, FinishReason::cancelled);
@@ -210,29 +212,31 @@ void EchoEngine::run() {
   outbox_.close();
 }
 
-void EchoEngine::step(std::unique_lock<std::mutex>& lock) {
+bool EchoEngine::step(std::unique_lock<std::mutex>& lock) {
   last_step_ = Clock::now();
-  telemetry::TraceSpan whole(options_.trace, "step");
-  whole.arg("step", ++totals_.steps);
+  telemetry::TraceSpan span(options_.trace, "step");
+  span.arg("step", ++totals_.steps);
   admit();
-  whole.arg("rows", static_cast<int64_t>(running_.size()));
+  span.arg("rows", static_cast<int64_t>(running_.size()));
   std::vector<Event> events;
   try {
-    const telemetry::TraceSpan span(options_.trace, "run");
+    const telemetry::TraceSpan run_span(options_.trace, "run");
     hang_where_scripted(lock);
     for (Sequence& sequence : running_) {
       speak(sequence, events);
     }
   } catch (const std::exception& fault) {
     fail_step(fault.what());
-    return;
+    return true;
   }
-  const bool silent = events.empty();
+  const bool spoke = !events.empty();
   publish(std::move(events));
-  const auto pause =
-      silent ? std::max(options_.token_delay, std::chrono::milliseconds(1)) : options_.token_delay;
-  if (pause.count() > 0) {
-    changed_.wait_for(lock, pause, [&] { return stopping_; });
+  return spoke;
+}
+
+void EchoEngine::pause(std::unique_lock<std::mutex>& lock, std::chrono::milliseconds time) {
+  if (time.count() > 0) {
+    changed_.wait_for(lock, time, [&] { return stopping_; });
   } else {
     lock.unlock();  // lets submit() and cancel() in between two steps
     std::this_thread::yield();
@@ -302,7 +306,17 @@ void EchoEngine::publish(std::vector<Event> events) {
     if (last) {
       std::erase_if(running_, [&](const Sequence& s) { return s.job.sequence == event.sequence; });
     }
+    rated_tokens_ += static_cast<int64_t>(event.tokens.size());
     outbox_.push_unbounded(std::move(event));
+  }
+  const std::chrono::duration<double> rated = last_step_ - rated_at_;
+  if (rated.count() >= 1.0) {
+    const bool paused = rated.count() > 5.0;  // nothing was asked for in between
+    if (!paused) {
+      totals_.last_generated_tokens_per_s = static_cast<double>(rated_tokens_) / rated.count();
+    }
+    rated_at_ = last_step_;
+    rated_tokens_ = 0;
   }
 }
 

@@ -98,7 +98,9 @@ class EchoEngine final : public Engine {
   };
 
   void run();
-  void step(std::unique_lock<std::mutex>& lock);
+  // One token for every sequence that runs; false when none spoke.
+  bool step(std::unique_lock<std::mutex>& lock);
+  void pause(std::unique_lock<std::mutex>& lock, std::chrono::milliseconds time);
   void admit();
   // Whole pages that an earlier prompt of the namespace begins with too; never the last token.
   int32_t find_cached(const Sequence& sequence) const;
@@ -131,6 +133,8 @@ class EchoEngine final : public Engine {
   bool stopping_ = false;
   EngineStats totals_;
   Clock::time_point last_step_;
+  Clock::time_point rated_at_;  // since when rated_tokens_ have been said
+  int64_t rated_tokens_ = 0;
 
   std::thread thread_;
 };

@@ -22,6 +22,7 @@ constexpr Field kGenerate[] = {
     {"return_text_in_logprobs", honoured, "default false"},
     {"priority", honoured, "larger runs first under `--schedule-policy priority`"},
     {"cache_salt", honoured, "prefixes are shared only between requests with the same salt"},
+    {"extra_key", honoured, "as `cache_salt`; with both, both must be the same"},
     {"log_metrics", hint, ""},
     {"no_logs", hint, ""},
     {"background", hint, ""},

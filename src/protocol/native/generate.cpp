@@ -308,10 +308,7 @@ Result<GenerateRequest> parse_generate_request(const json::value& body,
   POME_TRY(reader.status());
   GenerationFields shared;
   shared.sampling = defaults;
-  if (const auto priority = reader.integer("priority", {.min = INT32_MIN, .max = INT32_MAX})) {
-    shared.priority = static_cast<int32_t>(*priority);
-  }
-  shared.cache_namespace = reader.string("cache_salt", kNameBytesMax).value_or("");
+  read_placement_fields(reader, shared);
   request.text_in_logprobs = reader.boolean("return_text_in_logprobs").value_or(false);
   request.stream = reader.boolean("stream").value_or(false);
   read_rids(reader, request);

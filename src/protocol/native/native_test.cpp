@@ -49,7 +49,20 @@ TEST(GenerateRequest, TextAndInputIdsExcludeEachOther) {
 
 TEST(GenerateRequest, OneIdForSeveralPromptsIsNumbered) {
   EXPECT_THAT(generate(R"({"text":["a","b"],"rid":"r"})")->rids, ElementsAre("r_0", "r_1"));
+  EXPECT_EQ(generate(R"({"text":["a","b"],"rid":"r"})")->group_rid, "r");
   EXPECT_FALSE(generate(R"({"text":["a","b"],"rid":["r","r"]})").ok());
+}
+
+TEST(GenerateRequest, PriorityAndSaltHoldForEveryPrompt) {
+  const auto request = generate(
+      R"({"text":["a","b"],"priority":-4,"cache_salt":"t","sampling_params":[{},{"n":2}]})");
+  ASSERT_TRUE(request.ok());
+  for (const GenerationFields& fields : request->generations) {
+    EXPECT_EQ(fields.priority, -4);
+    EXPECT_EQ(fields.cache_namespace, "1:t");
+  }
+  EXPECT_EQ(generate(R"({"text":"a","priority":"x"})").error().field, "priority");
+  EXPECT_EQ(generate(R"({"text":"a","extra_key":1})").error().field, "extra_key");
 }
 
 TEST(GenerateRequest, LogprobFieldsStandForAllPromptsOrForOneEach) {

@@ -24,30 +24,31 @@ bool is_medium(const json::value& value) {
 }
 
 // What the endpoints share. A macro, because the tables are static and each stands in one piece.
-#define POME_SHARED_FIELDS                                                                        \
-  {"model", honoured,                                                                             \
-   "any name, unless `--strict-model-name`; the reply carries the served name"},                  \
-      {"max_tokens", honoured, "at least 1; -1 means what the context leaves"},                   \
-      {"stream", honoured, "server-sent events, ended by `data: [DONE]`"},                        \
-      {"stream_options", honoured, "`include_usage`, `continuous_usage_stats`"},                  \
-      {"n", honoured, "1 to 16 choices"},                                                         \
-      {"stop", honoured, "a string or up to 16 strings of 1 to 1024 bytes"},                      \
-      {"stop_token_ids", honoured, "up to 256 token ids"},                                        \
-      {"temperature", honoured, "0 to 100; 0 is greedy"},                                         \
-      {"top_p", honoured, "0 to 1; 0 keeps the best token alone"},                                \
-      {"top_k", honoured, "-1 or 0 is the whole vocabulary"}, {"min_p", honoured, "0 to 1"},      \
-      {"seed", honoured, "64-bit integer; -1 draws one, as if absent"},                           \
-      {"frequency_penalty", honoured, "-2 to 2"}, {"presence_penalty", honoured, "-2 to 2"},      \
-      {"repetition_penalty", honoured, "above 0, at most 2"},                                     \
-      {"logit_bias", honoured, "token id to -100 … 100, up to 1024 entries"},                     \
-      {"min_tokens", honoured, "no end of sequence before this many tokens"},                     \
-      {"ignore_eos", honoured, "the model's own end tokens do not stop"},                         \
-      {"skip_special_tokens", honoured, "default true"},                                          \
-      {"include_stop_str_in_output", honoured, "the matched stop string stays in the text"},      \
-      {"no_stop_trim", honoured, "the same under SGLang's name"},                                 \
-      {"priority", honoured, "larger runs first under `--schedule-policy priority`"},             \
-      {"cache_salt", honoured, "prefixes are shared only between requests with the same salt"}, { \
-    "rid", honoured, "the request's id, for `/abort_request`"                                     \
+#define POME_SHARED_FIELDS                                                                      \
+  {"model", honoured,                                                                           \
+   "any name, unless `--strict-model-name`; the reply carries the served name"},                \
+      {"max_tokens", honoured, "at least 1; -1 means what the context leaves"},                 \
+      {"stream", honoured, "server-sent events, ended by `data: [DONE]`"},                      \
+      {"stream_options", honoured, "`include_usage`, `continuous_usage_stats`"},                \
+      {"n", honoured, "1 to 16 choices"},                                                       \
+      {"stop", honoured, "a string or up to 16 strings of 1 to 1024 bytes"},                    \
+      {"stop_token_ids", honoured, "up to 256 token ids"},                                      \
+      {"temperature", honoured, "0 to 100; 0 is greedy"},                                       \
+      {"top_p", honoured, "0 to 1; 0 keeps the best token alone"},                              \
+      {"top_k", honoured, "-1 or 0 is the whole vocabulary"}, {"min_p", honoured, "0 to 1"},    \
+      {"seed", honoured, "64-bit integer; -1 draws one, as if absent"},                         \
+      {"frequency_penalty", honoured, "-2 to 2"}, {"presence_penalty", honoured, "-2 to 2"},    \
+      {"repetition_penalty", honoured, "above 0, at most 2"},                                   \
+      {"logit_bias", honoured, "token id to -100 … 100, up to 1024 entries"},                   \
+      {"min_tokens", honoured, "no end of sequence before this many tokens"},                   \
+      {"ignore_eos", honoured, "the model's own end tokens do not stop"},                       \
+      {"skip_special_tokens", honoured, "default true"},                                        \
+      {"include_stop_str_in_output", honoured, "the matched stop string stays in the text"},    \
+      {"no_stop_trim", honoured, "the same under SGLang's name"},                               \
+      {"priority", honoured, "larger runs first under `--schedule-policy priority`"},           \
+      {"cache_salt", honoured, "prefixes are shared only between requests with the same salt"}, \
+      {"extra_key", honoured, "as `cache_salt`; with both, both must be the same"}, {           \
+    "rid", honoured, "the request's id, for `/abort_request`"                                   \
   }
 
 #define POME_SHARED_HINTS                                                                          \

@@ -111,7 +111,25 @@ TEST(ChatRequest, PriorityAndSaltReachTheJob) {
   const auto request = chat(with_message(R"(,"priority":3,"cache_salt":"tenant")"));
   ASSERT_TRUE(request.ok());
   EXPECT_EQ(request->generation.priority, 3);
-  EXPECT_EQ(request->generation.cache_namespace, "tenant");
+  EXPECT_EQ(request->generation.cache_namespace, "6:tenant");
+  for (const char* wrong : {R"("priority":"high")", R"("priority":1.5)", R"("priority":2147483648)",
+                            R"("cache_salt":7)", R"("extra_key":["a"])", R"("rid":5)"}) {
+    const auto refused = chat(with_message(std::string(",") + wrong));
+    ASSERT_FALSE(refused.ok()) << wrong;
+    EXPECT_EQ(refused.error().code, ErrorCode::invalid_argument);
+    EXPECT_THAT(wrong, testing::HasSubstr("\"" + refused.error().field + "\""));
+  }
+  EXPECT_FALSE(chat(with_message(R"(,"cache_salt":")" + std::string(513, 's') + "\"")).ok());
+}
+
+TEST(ChatRequest, SaltAndKeyTogetherAreOneNamespace) {
+  const auto namespace_of = [](std::string_view fields) {
+    return chat(with_message("," + std::string(fields)))->generation.cache_namespace;
+  };
+  EXPECT_EQ(namespace_of(R"("cache_salt":"","extra_key":"")"), "");
+  EXPECT_NE(namespace_of(R"("cache_salt":"a","extra_key":"bc")"),
+            namespace_of(R"("cache_salt":"ab","extra_key":"c")"));
+  EXPECT_NE(namespace_of(R"("cache_salt":"a")"), namespace_of(R"("extra_key":"a")"));
 }
 
 TEST(CompletionRequest, TakesStringsAndTokensAndListsOfBoth) {

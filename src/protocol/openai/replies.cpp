@@ -149,13 +149,13 @@ std::string valid_utf8(std::string_view bytes) {
 }
 
 json::object usage_body(const Usage& usage) {
-  json::object details;
-  details["cached_tokens"] = usage.cached_tokens;
   json::object body;
   body["prompt_tokens"] = usage.prompt_tokens;
   body["completion_tokens"] = usage.completion_tokens;
   body["total_tokens"] = usage.prompt_tokens + usage.completion_tokens;
-  body["prompt_tokens_details"] = std::move(details);
+  if (usage.cached_tokens) {
+    body["prompt_tokens_details"] = json::object{{"cached_tokens", *usage.cached_tokens}};
+  }
   return body;
 }
 

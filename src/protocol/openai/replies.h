@@ -15,7 +15,7 @@ namespace pome::protocol::openai {
 struct Usage {
   int64_t prompt_tokens = 0;
   int64_t completion_tokens = 0;
-  int64_t cached_tokens = 0;
+  std::optional<int64_t> cached_tokens = {};  // absent: not reported
 };
 
 // What every object of one reply carries.

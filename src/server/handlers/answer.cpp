@@ -128,6 +128,14 @@ Result<json::value> parse_body(const Request& request) {
   return parse_json(request.body, {.depth_max = 64, .bytes_max = request.body.size()});
 }
 
+void cancel_with_client(Exchange& exchange, const std::shared_ptr<Generation>& generation) {
+  exchange.on_client_gone([weak = std::weak_ptr(generation)] {
+    if (const auto running = weak.lock()) {
+      running->cancel();
+    }
+  });
+}
+
 Result<std::shared_ptr<Generation>> start_generation(ServerContext& context, Exchange& exchange,
                                                      RequestRecord& record,
                                                      std::vector<PromptJob> prompts,
@@ -159,11 +167,7 @@ Result<std::shared_ptr<Generation>> start_generation(ServerContext& context, Exc
     return error;
   }
   record.start();
-  exchange.on_client_gone([weak = std::weak_ptr(*generation)] {
-    if (const auto running = weak.lock()) {
-      running->cancel();
-    }
-  });
+  cancel_with_client(exchange, *generation);
   return generation;
 }
 
@@ -257,14 +261,19 @@ asio::awaitable<void> stream(Exchange& exchange, std::shared_ptr<Generation> gen
   co_await exchange.end_stream();
 }
 
-protocol::openai::Usage usage_of(const std::vector<Delta>& last, int32_t choices_per_prompt) {
+protocol::openai::Usage usage_of(const ServerContext& context, const std::vector<Delta>& last,
+                                 int32_t choices_per_prompt) {
   protocol::openai::Usage usage;
+  int64_t cached_tokens = 0;
   for (size_t i = 0; i < last.size(); ++i) {
     usage.completion_tokens += last[i].completion_tokens;
     if (i % static_cast<size_t>(choices_per_prompt) == 0) {
       usage.prompt_tokens += last[i].prompt_tokens;
-      usage.cached_tokens += last[i].cached_tokens;
+      cached_tokens += last[i].cached_tokens;
     }
+  }
+  if (context.options.report_cached_tokens) {
+    usage.cached_tokens = cached_tokens;
   }
   return usage;
 }

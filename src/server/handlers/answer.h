@@ -30,6 +30,9 @@ void log_hints(const Request& request, const std::vector<std::string>& hints);
 // The body as JSON. UTF-8, depth and trailing text are checked.
 Result<json::value> parse_body(const Request& request);
 
+// The engine drops the work as soon as the client is seen to be gone.
+void cancel_with_client(Exchange& exchange, const std::shared_ptr<Generation>& generation);
+
 // How the endpoint calls what the engine calls "prompt", "max_tokens" and so on, for its errors.
 struct FieldNames {
   std::string_view prompt;
@@ -74,7 +77,8 @@ asio::awaitable<void> stream(Exchange& exchange, std::shared_ptr<Generation> gen
                              RequestRecord& record, const StreamWriter& writer);
 
 // Choice k of prompt i: counts of the prompts once, of the outputs each.
-protocol::openai::Usage usage_of(const std::vector<Delta>& last, int32_t choices_per_prompt);
+protocol::openai::Usage usage_of(const ServerContext& context, const std::vector<Delta>& last,
+                                 int32_t choices_per_prompt);
 
 // In chats, entries belong to the content, which the token that ended it is no part of; in
 // completions there is one for each token that was generated.

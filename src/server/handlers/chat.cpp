@@ -54,8 +54,10 @@ Result<ChatWork> read_chat(const ServerContext& context, const Request& http) {
 
 class ChatStream {
  public:
-  ChatStream(const openai::ChatRequest& request, openai::ReplyHead head)
-      : request_(request),
+  ChatStream(const ServerContext& context, const openai::ChatRequest& request,
+             openai::ReplyHead head)
+      : context_(context),
+        request_(request),
         head_(std::move(head)),
         last_(static_cast<size_t>(request.generation.choices)) {}
 
@@ -85,8 +87,8 @@ class ChatStream {
     if (!request_.stream_options.include_usage) {
       return {};
     }
-    return protocol::sse_event(openai::usage_chunk(head_, "chat.completion.chunk",
-                                                   usage_of(last_, request_.generation.choices)));
+    return protocol::sse_event(openai::usage_chunk(
+        head_, "chat.completion.chunk", usage_of(context_, last_, request_.generation.choices)));
   }
 
  private:
@@ -98,19 +100,20 @@ class ChatStream {
 
   std::string event(json::object chunk) const {
     if (request_.stream_options.continuous_usage_stats) {
-      chunk["usage"] = openai::usage_body(usage_of(last_, request_.generation.choices));
+      chunk["usage"] = openai::usage_body(usage_of(context_, last_, request_.generation.choices));
     }
     return protocol::sse_event(chunk);
   }
 
+  const ServerContext& context_;
   const openai::ChatRequest& request_;
   const openai::ReplyHead head_;
   std::vector<Delta> last_;
   std::vector<bool> begun_ = std::vector<bool>(static_cast<size_t>(protocol::kChoicesMax));
 };
 
-json::object whole_reply(const openai::ChatRequest& request, const openai::ReplyHead& head,
-                         std::vector<ChoiceOutput> outputs) {
+json::object whole_reply(const ServerContext& context, const openai::ChatRequest& request,
+                         const openai::ReplyHead& head, std::vector<ChoiceOutput> outputs) {
   std::vector<openai::Choice> choices;
   std::vector<Delta> last;
   for (ChoiceOutput& output : outputs) {
@@ -124,7 +127,7 @@ json::object whole_reply(const openai::ChatRequest& request, const openai::Reply
     choices.push_back(std::move(choice));
     last.push_back(std::move(output.last));
   }
-  return openai::chat_reply(head, choices, usage_of(last, request.generation.choices));
+  return openai::chat_reply(head, choices, usage_of(context, last, request.generation.choices));
 }
 
 }  // namespace
@@ -158,7 +161,7 @@ asio::awaitable<void> handle_chat(ServerContext& context, Exchange& exchange) {
   }
   const openai::ReplyHead head = head_of(context, rid);
   if (request.stream) {
-    ChatStream chat(request, head);
+    ChatStream chat(context, request, head);
     const StreamWriter writer{.frames = [&](const Delta& delta) { return chat.frames(delta); },
                               .tail = [&] { return chat.tail(); }};
     co_await stream(exchange, std::move(*generation), record, writer);
@@ -169,7 +172,7 @@ asio::awaitable<void> handle_chat(ServerContext& context, Exchange& exchange) {
     co_await refuse(context, exchange, record, outputs.error());
     co_return;
   }
-  Reply answer = json_reply(200, whole_reply(request, head, std::move(*outputs)));
+  Reply answer = json_reply(200, whole_reply(context, request, head, std::move(*outputs)));
   co_await exchange.reply(std::move(answer));
 }
 

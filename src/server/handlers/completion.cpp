@@ -127,9 +127,8 @@ std::optional<std::vector<openai::TokenLogprobs>> piece_logprobs(
 
 class CompletionStream {
  public:
-  CompletionStream(const text::Tokenizer& tokenizer, const CompletionWork& work,
-                   openai::ReplyHead head)
-      : tokenizer_(tokenizer),
+  CompletionStream(const ServerContext& context, const CompletionWork& work, openai::ReplyHead head)
+      : context_(context),
         work_(work),
         head_(std::move(head)),
         last_(work.tokens.size() * static_cast<size_t>(work.request.generation.choices)),
@@ -148,8 +147,8 @@ class CompletionStream {
     if (!begun_[index] && work_.request.echo) {
       choice.text = work_.echoes[prompt] + choice.text;
     }
-    choice.logprobs =
-        piece_logprobs(tokenizer_, work_, index, !begun_[index], delta.prompt_scores, delta.tokens);
+    choice.logprobs = piece_logprobs(context_.text.tokenizer, work_, index, !begun_[index],
+                                     delta.prompt_scores, delta.tokens);
     begun_[index] = true;
     if (choice.logprobs) {
       characters_[index] += characters_of(*choice.logprobs);
@@ -172,9 +171,11 @@ class CompletionStream {
   }
 
  private:
-  openai::Usage usage() const { return usage_of(last_, work_.request.generation.choices); }
+  openai::Usage usage() const {
+    return usage_of(context_, last_, work_.request.generation.choices);
+  }
 
-  const text::Tokenizer& tokenizer_;
+  const ServerContext& context_;
   const CompletionWork& work_;
   const openai::ReplyHead head_;
   std::vector<Delta> last_;
@@ -182,8 +183,9 @@ class CompletionStream {
   std::vector<int32_t> characters_;  // of the tokens told so far
 };
 
-json::object whole_reply(const text::Tokenizer& tokenizer, const CompletionWork& work,
+json::object whole_reply(const ServerContext& context, const CompletionWork& work,
                          const openai::ReplyHead& head, const std::vector<ChoiceOutput>& outputs) {
+  const text::Tokenizer& tokenizer = context.text.tokenizer;
   const auto n = static_cast<size_t>(work.request.generation.choices);
   std::vector<openai::Choice> choices;
   std::vector<Delta> last;
@@ -198,7 +200,8 @@ json::object whole_reply(const text::Tokenizer& tokenizer, const CompletionWork&
     choices.push_back(std::move(choice));
     last.push_back(output.last);
   }
-  return openai::completion_reply(head, choices, usage_of(last, work.request.generation.choices));
+  return openai::completion_reply(head, choices,
+                                  usage_of(context, last, work.request.generation.choices));
 }
 
 std::vector<PromptJob> jobs_of(const CompletionWork& work, const std::string& rid) {
@@ -243,7 +246,7 @@ asio::awaitable<void> handle_completion(ServerContext& context, Exchange& exchan
     co_return;
   }
   if (request.stream) {
-    CompletionStream completion(context.text.tokenizer, *work, head);
+    CompletionStream completion(context, *work, head);
     const StreamWriter writer{
         .frames = [&](const Delta& delta) { return completion.frames(delta); },
         .tail = [&] { return completion.tail(); }};
@@ -255,7 +258,7 @@ asio::awaitable<void> handle_completion(ServerContext& context, Exchange& exchan
     co_await refuse(context, exchange, record, outputs.error());
     co_return;
   }
-  const auto make = [&] { return whole_reply(context.text.tokenizer, *work, head, *outputs); };
+  const auto make = [&] { return whole_reply(context, *work, head, *outputs); };
   Reply answer = co_await make_reply(context, request.generation.score_from >= 0, make);
   co_await exchange.reply(std::move(answer));
 }

@@ -29,7 +29,7 @@ struct ServingOptions {
   RequestLogOptions request_log = {};
   telemetry::MetricsOptions metrics = {};  // the served name stands in for an empty model_name
   bool metrics_enabled = true;             // false: GET /metrics is 404
-  bool report_cached_tokens = true;        // false: usage and meta_info say nothing of them
+  bool report_cached_tokens = true;        // in OpenAI usage
   telemetry::Trace* trace = nullptr;       // outlives the server
   json::object server_args = {};           // for GET /get_server_info
   int64_t created_s = 0;                   // Unix time of the start

@@ -46,11 +46,16 @@ Result<std::shared_ptr<Generation>> start_one_token(ServerContext& context, Exch
   job.fields.cache_namespace = "health";
   std::vector<PromptJob> prompts;
   prompts.push_back(std::move(job));
-  return Generation::start({.dispatcher = context.dispatcher,
-                            .text = context.text,
-                            .network = exchange.executor(),
-                            .text_pool = context.deltas.executor()},
-                           std::move(prompts));
+  Result<std::shared_ptr<Generation>> generation =
+      Generation::start({.dispatcher = context.dispatcher,
+                         .text = context.text,
+                         .network = exchange.executor(),
+                         .text_pool = context.deltas.executor()},
+                        std::move(prompts));
+  if (generation) {
+    cancel_with_client(exchange, *generation);
+  }
+  return generation;
 }
 
 asio::awaitable<Status> finish_one_token(std::shared_ptr<Generation> generation,

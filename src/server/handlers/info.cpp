@@ -45,6 +45,7 @@ telemetry::EngineFigures figures_of(const engine::EngineStats& stats,
       .running = stats.running,
       .waiting = stats.waiting,
       .kv_tokens_used = stats.kv_tokens_used,
+      .kv_tokens_cached = stats.kv_tokens_cached,
       .kv_tokens_max = stats.kv_tokens_max,
       .steps_total = stats.steps,
       .failed_steps_total = stats.failed_steps,
@@ -54,7 +55,7 @@ telemetry::EngineFigures figures_of(const engine::EngineStats& stats,
       .generated_tokens_total = stats.generated_tokens_total,
       .retracted_total = stats.retracted_total,
       .evicted_tokens_total = stats.evicted_tokens_total,
-      .generated_tokens_per_s = stats.last_generated_tokens_per_s};
+      .generated_tokens_per_s = stats.running > 0 ? stats.last_generated_tokens_per_s : 0.0};
   for (const engine::MemoryFigure& memory : details.memory) {
     figures.memory.push_back({memory.item, memory.planned_bytes, memory.measured_bytes});
   }

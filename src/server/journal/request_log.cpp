@@ -21,9 +21,18 @@ double shortened(float value) {
   return std::round(static_cast<double>(value) * 1e6) / 1e6;
 }
 
-// Numbers without JSON's exponents where they are shorter, everything else as JSON.
-std::string value_text(const json::value& value) {
-  return value.is_double() ? fmt::format("{}", value.get_double()) : to_string(value);
+// Numbers without JSON's exponents, objects member by member, everything else as JSON.
+void append_pair(std::string& line, const std::string& name, const json::value& value) {
+  if (const json::object* members = value.if_object()) {
+    for (const auto& [member, inner] : *members) {
+      append_pair(line, fmt::format("{}.{}", name, std::string_view(member.data(), member.size())),
+                  inner);
+    }
+  } else if (value.is_double()) {
+    line += fmt::format(" {}={}", name, value.get_double());
+  } else {
+    line += fmt::format(" {}={}", name, to_string(value));
+  }
 }
 
 }  // namespace
@@ -39,7 +48,7 @@ std::string request_line(LogFormat format, std::string_view event, const json::o
   }
   std::string line(event);
   for (const auto& [name, value] : fields) {
-    line += fmt::format(" {}={}", std::string_view(name.data(), name.size()), value_text(value));
+    append_pair(line, std::string(name.data(), name.size()), value);
   }
   return line;
 }
