@@ -4,6 +4,7 @@
 
 #include "made_up.h"
 #include "sampling/sample_step.h"
+#include "sampling/score_step.h"
 
 namespace pome::bench {
 namespace {
@@ -67,7 +68,29 @@ void sample(benchmark::State& state) {
 BENCHMARK(sample)
     ->ArgNames({"kind", "rows", "V"})
     ->ArgsProduct({{0, 1, 2, 3, 4, 5, 6}, {1, 16}, {49152, 151936}})
-    ->UseRealTime()
+    ->MeasureProcessCPUTime()
+    ->Unit(benchmark::kMicrosecond);
+
+// 128 positions of one prompt, with so many of the best each.
+void score(benchmark::State& state) {
+  const auto top = static_cast<int32_t>(state.range(0));
+  const auto vocabulary = static_cast<int>(state.range(1));
+  const mx::array logits = made_up_logits(128, vocabulary);
+  const std::vector<Token> next(128, 7);
+  const std::vector<sampling::ScoreSpan> spans = {{.place = 0, .next = next, .top = top}};
+  for (auto _ : state) {
+    const sampling::ScoreStep step(logits, spans);
+    mx::eval(step.arrays());
+    benchmark::DoNotOptimize(step.read());
+  }
+  state.counters["us/position"] =
+      benchmark::Counter(static_cast<double>(state.iterations()) * 128 * 1e-6,
+                         benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
+}
+BENCHMARK(score)
+    ->ArgNames({"top", "V"})
+    ->ArgsProduct({{0, 20}, {49152, 151936}})
+    ->MeasureProcessCPUTime()
     ->Unit(benchmark::kMicrosecond);
 
 }  // namespace
