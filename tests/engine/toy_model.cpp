@@ -3,6 +3,7 @@
 #include <mlx/primitives.h>
 
 #include <algorithm>
+#include <limits>
 #include <stdexcept>
 
 #include "kvpool/kv_pool.h"
@@ -86,7 +87,11 @@ class ToyModel final : public models::LanguageModel {
     const mx::array logits =
         mx::astype(mx::equal(mx::reshape(mx::arange(kToyVocabTokens), {1, -1}), out), mx::float32) *
         mx::array(20.0f);
-    return {.logits = logits, .hidden = logits};
+    const mx::array broken = mx::reshape(
+        mx::equal(mx::take(step.tokens, step.output_tokens), mx::array(kToyBreaks)), {-1, 1});
+    const mx::array said =
+        mx::where(broken, mx::array(std::numeric_limits<float>::quiet_NaN()), logits);
+    return {.logits = said, .hidden = said};
   }
 
  private:

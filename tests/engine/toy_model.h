@@ -12,11 +12,12 @@ namespace pome::engine {
 
 // It says (1 + sum of all tokens of the sequence so far) mod 60, reading the sum out of the KV
 // pool; 59 is its EOS. A step with kToyThrows throws while its graph is built, one with
-// kToyThrowsLate while it runs.
+// kToyThrowsLate while it runs. The logits behind a kToyBreaks are NaN.
 inline constexpr int32_t kToyVocabTokens = 64;
 inline constexpr Token kToyEos = 59;
 inline constexpr Token kToyThrows = 61;
 inline constexpr Token kToyThrowsLate = 62;
+inline constexpr Token kToyBreaks = 63;
 
 ModelLoader toy_loader(int32_t context_tokens = 512);
 

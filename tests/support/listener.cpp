@@ -27,6 +27,15 @@ void Listener::listen() {
       one.outputs.push_back(output);
       order_.push_back(id);
     }
+    if (!event.prompt_scores.empty()) {
+      EXPECT_EQ(event.completion_tokens, static_cast<int32_t>(event.tokens.size()))
+          << "a score after the first token of " << id;
+      if (one.scores.empty()) {
+        one.scores_begin = event.score_position;
+      }
+      EXPECT_EQ(event.score_position, one.scores_begin + static_cast<int32_t>(one.scores.size()));
+      one.scores.insert(one.scores.end(), event.prompt_scores.begin(), event.prompt_scores.end());
+    }
     EXPECT_EQ(event.completion_tokens, static_cast<int32_t>(one.tokens.size()));
     one.last = event;
   }

@@ -16,6 +16,8 @@ Job job_of(uint64_t id, std::vector<Token> prompt, int32_t max_tokens = 32);
 struct Heard {
   std::vector<Token> tokens = {};
   std::vector<TokenOutput> outputs = {};
+  std::vector<TokenOutput> scores = {};  // of the prompt
+  int32_t scores_begin = 0;              // the first one's position
   Event last = {};
 };
 
