@@ -48,7 +48,10 @@ Status Scheduler::submit(SequenceRequest request) {
                                prompt, request.max_tokens, prompt + request.max_tokens, fits),
                    "max_tokens");
   }
-  if (waiting_.size() + running_.size() >=
+  // One that has ended holds its pages until its step is over, and no place.
+  const auto ended = static_cast<size_t>(std::count_if(
+      running_.begin(), running_.end(), [](const Sequence& one) { return one.end.has_value(); }));
+  if (waiting_.size() + running_.size() - ended >=
       static_cast<size_t>(options_.max_queued_requests + options_.max_running_requests)) {
     return Error{ErrorCode::queue_full,
                  fmt::format("[scheduler] {} requests wait, the most that --max-queued-requests "

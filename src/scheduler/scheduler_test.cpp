@@ -346,6 +346,17 @@ TEST(Scheduler, TakesAFullQueueAndRefusesOneMore) {
   EXPECT_EQ(refused.error().code, ErrorCode::queue_full);
 }
 
+TEST(Scheduler, OneThatEndedTakesNoPlaceWhileItsStepIsInFlight) {
+  Scheduler scheduler = scheduler_of(101, {.max_running_requests = 1, .max_queued_requests = 0});
+  ASSERT_TRUE(scheduler.submit(request_of(1, 4, 4)).ok());
+  const StepPlan plan = scheduler.plan(16);
+  EXPECT_FALSE(scheduler.submit(request_of(2, 4, 4)).ok());
+  ASSERT_TRUE(scheduler.abort(SequenceId{1}).has_value());
+  EXPECT_TRUE(scheduler.submit(request_of(3, 4, 4)).ok());
+  scheduler.commit(plan, results_of(plan));
+  EXPECT_EQ(scheduler.plan(16).rows.at(0).sequence, SequenceId{3});
+}
+
 TEST(Scheduler, AdmitsTheLargestPriorityFirstUnderThatPolicy) {
   Scheduler scheduler = scheduler_of(101, {.max_running_requests = 1, .policy = Policy::priority});
   for (const auto& [id, priority] : {std::pair{1, 0}, {2, 5}, {3, 5}}) {
