@@ -73,6 +73,11 @@ inline Status check_job(const Job& job, const ModelInfo& model) {
                                model.context_tokens, model.context_tokens - prompt),
                    "max_tokens");
   }
+  if (job.sampling.min_tokens > job.max_tokens) {
+    return invalid(fmt::format("[min_tokens] expected at most max_tokens, which is {}, got {}",
+                               job.max_tokens, job.sampling.min_tokens),
+                   "min_tokens");
+  }
   POME_TRY(check_logprobs(job, model, prompt));
   for (const Segment& segment : job.segments) {
     for (const Token token : segment.tokens) {

@@ -78,9 +78,31 @@ def test_completions(echo):
     assert [choice.text for choice in reply.choices] == ["ab", "cd"]
     logprobs = reply.choices[0].logprobs
     assert len(logprobs.tokens) == len(logprobs.token_logprobs) == len(logprobs.top_logprobs) \
-        == len(logprobs.text_offset) == 2
+        == len(logprobs.text_offset) == 3, "the end has an entry, as it has in the usage"
     pieces = [chunk.choices[0].text for chunk in echo.client.completions.create(model="m", prompt="xyz", stream=True)]
     assert "".join(pieces) == "xyz"
+
+
+def test_an_echo_scores_the_prompt_whole_and_streamed(echo):
+    asked = {"model": "m", "prompt": "añb", "max_tokens": 2, "echo": True, "logprobs": 1}
+    whole = echo.client.completions.create(**asked).choices[0]
+    assert whole.text == "añba\ufffd"
+    assert whole.logprobs.token_logprobs[0] is None and whole.logprobs.top_logprobs[0] is None
+    assert all(value < 0 for value in whole.logprobs.token_logprobs[1:])
+    assert whole.logprobs.text_offset == [0, 1, 2, 2, 3, 4]
+    chunks = [chunk.choices[0] for chunk in echo.client.completions.create(**asked, stream=True)]
+    assert "".join(chunk.text for chunk in chunks) == whole.text
+    for name in ("tokens", "token_logprobs", "top_logprobs", "text_offset"):
+        pieces = [getattr(chunk.logprobs, name) for chunk in chunks if chunk.logprobs]
+        assert sum(pieces, []) == getattr(whole.logprobs, name), name
+
+
+def test_a_prompt_can_be_scored_alone(echo):
+    asked = {"model": "m", "prompt": [[97, 98, 99], [100, 101]], "max_tokens": 0, "echo": True, "logprobs": 0}
+    reply = echo.client.completions.create(**asked)
+    assert [len(choice.logprobs.tokens) for choice in reply.choices] == [3, 2]
+    assert [choice.text for choice in reply.choices] == ["abc", "de"]
+    assert reply.usage.completion_tokens == 0
 
 
 @pytest.mark.parametrize("bad, field", [
@@ -134,6 +156,17 @@ def test_the_chosen_tokens_logprob_is_the_best_when_greedy(real):
     for entry in content:
         assert entry.logprob == pytest.approx(entry.top_logprobs[0].logprob, abs=1e-5)
         assert [t.logprob for t in entry.top_logprobs] == sorted((t.logprob for t in entry.top_logprobs), reverse=True)
+
+
+def test_a_scored_text_has_the_log_probabilities_of_when_it_was_said(real):
+    said = real.client.completions.create(model="m", prompt="The sea is", temperature=0, max_tokens=12, logprobs=1)
+    text, logprobs = said.choices[0].text, said.choices[0].logprobs
+    scored = real.client.completions.create(model="m", prompt="The sea is" + text, temperature=0, max_tokens=0,
+                                            echo=True, logprobs=1).choices[0].logprobs
+    if scored.tokens[-12:] == logprobs.tokens:  # else the text is cut into other tokens than it was said in
+        assert scored.token_logprobs[-12:] == logprobs.token_logprobs
+    for value, best in zip(scored.token_logprobs[1:], scored.top_logprobs[1:]):
+        assert value <= max(best.values())
 
 
 def test_leaving_a_stream_ends_its_work(real):

@@ -217,6 +217,15 @@ TEST(EchoEngine, APromptAloneEndsWithLengthAndSaysNothing) {
   EXPECT_TRUE(heard[2].last.prompt_scores.empty());
 }
 
+TEST(EchoEngine, RefusesMoreTokensAtLeastThanAtMost) {
+  EchoEngine engine;
+  Job job = job_of(1, {7, 8}, 5);
+  job.sampling.min_tokens = 5;
+  EXPECT_TRUE(engine.submit(job).ok());
+  job.sampling.min_tokens = 6;
+  EXPECT_EQ(engine.submit(job).error().field, "min_tokens");
+}
+
 TEST(EchoEngine, RefusesScoresOfWhatIsNotThere) {
   EchoEngine engine;
   Job job = job_of(1, {7, 8});

@@ -43,7 +43,7 @@ constexpr Field kGenerate[] = {
 constexpr Field kSampling[] = {
     {"max_new_tokens", honoured,
      "128 by default; 0 means the prompt alone, -1 what the context leaves"},
-    {"min_new_tokens", honoured, "no end of sequence before this many tokens"},
+    {"min_new_tokens", honoured, "no end or stop token before this many; at most `max_new_tokens`"},
     {"temperature", honoured, "0 to 100; 0 is greedy"},
     {"top_p", honoured, "0 to 1; 0 keeps the best token alone"},
     {"top_k", honoured, "-1 or 0 is the whole vocabulary"},

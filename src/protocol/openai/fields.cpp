@@ -40,7 +40,7 @@ bool is_medium(const json::value& value) {
       {"frequency_penalty", honoured, "-2 to 2"}, {"presence_penalty", honoured, "-2 to 2"},    \
       {"repetition_penalty", honoured, "above 0, at most 2"},                                   \
       {"logit_bias", honoured, "token id to -100 … 100, up to 1024 entries"},                   \
-      {"min_tokens", honoured, "no end of sequence before this many tokens"},                   \
+      {"min_tokens", honoured, "no end or stop token before this many; at most `max_tokens`"},  \
       {"ignore_eos", honoured, "the model's own end tokens do not stop"},                       \
       {"skip_special_tokens", honoured, "default true"},                                        \
       {"include_stop_str_in_output", honoured, "the matched stop string stays in the text"},    \

@@ -159,6 +159,8 @@ Result<std::shared_ptr<Generation>> start_generation(ServerContext& context, Exc
       error.field = names.prompt;
     } else if (error.field == "max_tokens") {
       error.field = names.limit;
+    } else if (error.field == "min_tokens") {
+      error.field = names.least;
     } else if (error.field == "score_from") {
       error.field = names.scores;
     } else if (error.field == "logprob_tokens") {

@@ -37,6 +37,7 @@ void cancel_with_client(Exchange& exchange, const std::shared_ptr<Generation>& g
 struct FieldNames {
   std::string_view prompt;
   std::string_view limit;
+  std::string_view least = "min_tokens";
   std::string_view scores = "logprobs";
   std::string_view requested = "logprobs";
 };

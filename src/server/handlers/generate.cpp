@@ -204,6 +204,7 @@ asio::awaitable<void> handle_generate(ServerContext& context, Exchange& exchange
   auto generation = start_generation(context, exchange, record, work->jobs,
                                      {.prompt = by_ids ? "input_ids" : "text",
                                       .limit = "sampling_params.max_new_tokens",
+                                      .least = "sampling_params.min_new_tokens",
                                       .scores = "logprob_start_len",
                                       .requested = "token_ids_logprob"},
                                      work->request.stream);
