@@ -11,6 +11,7 @@
 #include "engine/token_lane.h"
 #include "kernels/counters.h"
 #include "models/llm/load_model.h"
+#include "telemetry/trace.h"
 
 namespace pome::engine {
 namespace {
@@ -37,16 +38,16 @@ json::object plan_details(const MemoryPlan& plan) {
 }
 
 // The planned items, and beside them what the allocators say now.
-std::vector<MemoryFigure> memory_figures(const MemoryPlan& plan, int64_t kv_tokens_used) {
+std::vector<MemoryFigure> memory_figures(const MemoryPlan& plan, int64_t kv_tokens) {
   std::vector<MemoryFigure> figures;
   for (const MemoryItem& item : plan.items) {
     figures.push_back({.item = item.name, .planned_bytes = item.bytes});
     if (item.name == "MLX cache") {
       figures.back().measured_bytes = static_cast<int64_t>(mx::get_cache_memory());
+    } else if (item.name.rfind("KV pool", 0) == 0) {
+      figures.back().measured_bytes = kv_tokens * plan.kv_bytes_per_token;
     }
   }
-  figures.push_back(
-      {.item = "KV in use", .measured_bytes = kv_tokens_used * plan.kv_bytes_per_token});
   figures.push_back(
       {.item = "MLX active", .measured_bytes = static_cast<int64_t>(mx::get_active_memory())});
   figures.push_back(
@@ -160,7 +161,8 @@ EngineDetails LlmEngine::details() const {
   }
   const std::lock_guard lock(mutex_);
   if (state_ == State::ready) {
-    details.memory = memory_figures(memory_plan_, totals_.kv_tokens_used);
+    details.memory =
+        memory_figures(memory_plan_, int64_t{totals_.kv_tokens_used} + totals_.kv_tokens_cached);
     details.more["memory"] = plan_details(memory_plan_);
   }
   return details;
@@ -192,6 +194,9 @@ void LlmEngine::stop() {
 }
 
 void LlmEngine::run() {
+  if (options_.trace != nullptr) {
+    options_.trace->name_thread("engine");
+  }
   {
     std::unique_ptr<TokenLane> lane = load();
     if (lane) {

@@ -45,6 +45,12 @@ class Server:
                 time.sleep(0.05)
         self.client = openai.OpenAI(base_url=self.url + "/v1", api_key="none", max_retries=0, timeout=60)
 
+    def wait_until(self, condition, seconds: float = 20):
+        end = time.monotonic() + seconds
+        while not condition():
+            assert time.monotonic() < end, "it did not come true"
+            time.sleep(0.02)
+
     def stop(self) -> int:
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(timeout=30)

@@ -10,9 +10,9 @@ SKIPPED = 77
 
 python = os.environ.get("POME_TEST_PYTHON", str(ROOT / ".venv-tests/bin/python"))
 ready = pathlib.Path(python).exists() and subprocess.run(
-    [python, "-c", "import openai, pytest"], capture_output=True, check=False).returncode == 0
+    [python, "-c", "import openai, prometheus_client, pytest"], capture_output=True, check=False).returncode == 0
 if not ready:
-    print("the openai and pytest packages are not there: run './dev setup'")
+    print("the packages of requirements.txt are not there: run './dev setup'")
     sys.exit(SKIPPED)
 pome, flags = sys.argv[1], sys.argv[2:]
 command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-rs", *flags, str(HERE)]

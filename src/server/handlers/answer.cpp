@@ -259,7 +259,10 @@ asio::awaitable<void> stream(Exchange& exchange, std::shared_ptr<Generation> gen
   }
   std::string end = error ? std::string() : writer.tail();
   end += protocol::kSseDone;
-  co_await exchange.send(std::move(end));
+  const bool taken = co_await exchange.send(std::move(end));
+  if (!taken) {
+    record.leave();
+  }
   co_await exchange.end_stream();
 }
 

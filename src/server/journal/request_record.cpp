@@ -143,7 +143,7 @@ RequestFigures RequestRecord::figures() const {
     figures.prompt_tokens += prompt.tokens;
     figures.cached_tokens += prompt.cached_tokens;
   }
-  bool unfinished = choices_.empty();
+  bool unfinished = left_ || choices_.empty();
   for (const Choice& choice : choices_) {
     figures.completion_tokens += choice.tokens;
     unfinished |= choice.finish == Finish::none || choice.finish == Finish::abort;

@@ -55,6 +55,8 @@ class RequestRecord {
   void saw(const Delta& delta);
   // This is all of the answer.
   void refuse(const Error& error) { error_ = error; }
+  // The client did not take the whole answer.
+  void leave() { left_ = true; }
 
   int choice_count() const { return static_cast<int>(choices_.size()); }
 
@@ -94,6 +96,7 @@ class RequestRecord {
   const int exceptions_ = std::uncaught_exceptions();
   const char* stage_ = nullptr;  // the open part of the trace
   bool started_ = false;
+  bool left_ = false;
   std::optional<Error> error_;
   std::optional<Clock::time_point> first_token_;
   std::vector<Prompt> prompts_;
