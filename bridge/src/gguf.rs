@@ -5,13 +5,11 @@ use std::collections::HashMap;
 
 use serde_json::{json, Value};
 use tokenizers::models::bpe::{Vocab, BPE};
-use tokenizers::{
-    AddedToken, DecoderWrapper, NormalizerWrapper, PostProcessorWrapper, PreTokenizerWrapper,
-    Tokenizer,
-};
+use tokenizers::{AddedToken, DecoderWrapper, PostProcessorWrapper, Tokenizer};
 
+use crate::bpe::{byte_level, checked_merges, part, set_normalizer, Built};
 use crate::buffer::{slice, PomeText};
-use crate::splits::{self, Split};
+use crate::splits;
 
 #[repr(C)]
 pub struct PomeGgufVocabulary {
@@ -52,12 +50,6 @@ pub struct Vocabulary<'a> {
     add_bos: Option<bool>,
     add_eos: Option<bool>,
     add_space_prefix: Option<bool>,
-}
-
-pub struct Built {
-    pub tokenizer: Tokenizer,
-    pub duplicates: HashMap<u32, String>,
-    pub token_count: usize,
 }
 
 impl<'a> Vocabulary<'a> {
@@ -111,7 +103,7 @@ impl<'a> Vocabulary<'a> {
 
 pub fn build(v: &Vocabulary) -> Result<Built, String> {
     match v.model {
-        "gpt2" => byte_level(v),
+        "gpt2" => byte_level_vocabulary(v),
         "llama" => sentence_piece(v),
         other => Err(format!(
             "tokenizer.ggml.model is {other:?}; \"gpt2\" (byte-level BPE) and \"llama\" (SentencePiece) are supported. \
@@ -136,60 +128,14 @@ fn vocabulary_map(texts: &[String]) -> (Vocab, HashMap<u32, String>) {
     (map, duplicates)
 }
 
-fn byte_level(v: &Vocabulary) -> Result<Built, String> {
+fn byte_level_vocabulary(v: &Vocabulary) -> Result<Built, String> {
     let split = splits::find(v.pre)?;
     let texts: Vec<String> = v.tokens.iter().map(|t| t.to_string()).collect();
     let (map, duplicates) = vocabulary_map(&texts);
-    let mut merges = Vec::with_capacity(v.merges.len());
-    for (index, merge) in v.merges.iter().enumerate() {
-        let (left, right) = split_merge(merge)
-            .ok_or_else(|| format!("merge {index} {merge:?} is not two tokens"))?;
-        for part in [left, right, &format!("{left}{right}")] {
-            if !map.contains_key(part) {
-                return Err(format!("merge {index} {merge:?}: {part:?} is not in the vocabulary"));
-            }
-        }
-        merges.push((left.to_string(), right.to_string()));
-    }
-    let model = BPE::builder()
-        .vocab_and_merges(map, merges)
-        .ignore_merges(split.whole_words)
-        .build()
-        .map_err(|e| e.to_string())?;
-    let mut tokenizer = Tokenizer::new(model);
-    if split.compose {
-        set_normalizer(&mut tokenizer, json!({"type": "NFC"}))?;
-    }
-    tokenizer.with_pre_tokenizer(Some(part::<PreTokenizerWrapper>(pre_tokenizer(split))?));
-    tokenizer.with_decoder(Some(part::<DecoderWrapper>(byte_level_step(false))?));
+    let mut tokenizer = byte_level(split, map, v.merges.iter().copied(), false)?;
     add_tokens(&mut tokenizer, v, &texts, &duplicates)?;
     add_post_processor(&mut tokenizer, v, &texts, split.adds_bos)?;
     Ok(Built { tokenizer, duplicates, token_count: texts.len() })
-}
-
-/// "left right"; a token may itself begin with a space.
-fn split_merge(merge: &str) -> Option<(&str, &str)> {
-    let first = merge.chars().next()?.len_utf8();
-    let at = first + merge[first..].find(' ')?;
-    let (left, right) = (&merge[..at], &merge[at + 1..]);
-    (!right.is_empty()).then_some((left, right))
-}
-
-fn byte_level_step(use_regex: bool) -> Value {
-    json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": false, "use_regex": use_regex})
-}
-
-fn pre_tokenizer(split: &Split) -> Value {
-    let mut steps = Vec::new();
-    if split.single_digits {
-        steps.push(json!({"type": "Digits", "individual_digits": true}));
-    }
-    for pattern in split.patterns {
-        steps.push(json!({"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": false}));
-    }
-    // Without patterns of its own the split is GPT-2's, which the byte-level step brings.
-    steps.push(byte_level_step(split.patterns.is_empty()));
-    json!({"type": "Sequence", "pretokenizers": steps})
 }
 
 fn sentence_piece(v: &Vocabulary) -> Result<Built, String> {
@@ -212,7 +158,7 @@ fn sentence_piece(v: &Vocabulary) -> Result<Built, String> {
     let merges = if v.merges.is_empty() {
         merges_from_scores(v, &texts, &map)
     } else {
-        given_merges(v, &map)?
+        checked_merges(v.merges.iter().copied(), &map)?
     };
     let mut builder =
         BPE::builder().vocab_and_merges(map, merges).fuse_unk(true).byte_fallback(true);
@@ -242,21 +188,6 @@ fn sentence_piece(v: &Vocabulary) -> Result<Built, String> {
     add_tokens(&mut tokenizer, v, &texts, &duplicates)?;
     add_post_processor(&mut tokenizer, v, &texts, true)?;
     Ok(Built { tokenizer, duplicates, token_count: texts.len() })
-}
-
-fn given_merges(v: &Vocabulary, map: &Vocab) -> Result<Vec<(String, String)>, String> {
-    let mut merges = Vec::with_capacity(v.merges.len());
-    for (index, merge) in v.merges.iter().enumerate() {
-        let (left, right) = split_merge(merge)
-            .ok_or_else(|| format!("merge {index} {merge:?} is not two tokens"))?;
-        for part in [left, right, &format!("{left}{right}")] {
-            if !map.contains_key(part) {
-                return Err(format!("merge {index} {merge:?}: {part:?} is not in the vocabulary"));
-            }
-        }
-        merges.push((left.to_string(), right.to_string()));
-    }
-    Ok(merges)
 }
 
 /// SentencePiece merges the adjacent pair whose result has the best score; as ranks: every split of every ordinary
@@ -351,13 +282,4 @@ fn add_post_processor(
     let processor = json!({"type": "TemplateProcessing", "single": single, "pair": pair, "special_tokens": table});
     tokenizer.with_post_processor(Some(part::<PostProcessorWrapper>(processor)?));
     Ok(())
-}
-
-fn set_normalizer(tokenizer: &mut Tokenizer, normalizer: Value) -> Result<(), String> {
-    let normalizer = part::<NormalizerWrapper>(normalizer)?;
-    tokenizer.with_normalizer(Some(normalizer)).map(|_| ()).map_err(|e| e.to_string())
-}
-
-fn part<T: serde::de::DeserializeOwned>(value: Value) -> Result<T, String> {
-    serde_json::from_value(value).map_err(|e| e.to_string())
 }

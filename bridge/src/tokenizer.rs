@@ -8,6 +8,7 @@ use tokenizers::tokenizer::{
 };
 use tokenizers::{Encoding, NormalizedString};
 
+use crate::bpe_files;
 use crate::buffer::{slice, PomeBuffer, PomeText, PomeTokens};
 use crate::gguf::{self, PomeGgufVocabulary};
 use crate::pieces::{PieceRule, KIND_NONE};
@@ -218,6 +219,26 @@ pub unsafe extern "C" fn pome_tokenizer_from_gguf(
     make(out, error, || {
         let vocabulary = vocabulary.as_ref().ok_or("no vocabulary")?;
         let built = gguf::build(&gguf::Vocabulary::read(vocabulary)?)?;
+        PomeTokenizer::new(built.tokenizer, built.duplicates, built.token_count)
+    })
+}
+
+/// # Safety
+/// See pome_bridge.h.
+#[no_mangle]
+pub unsafe extern "C" fn pome_tokenizer_from_bpe_files(
+    vocab_json: PomeText,
+    merges: PomeText,
+    config_json: PomeText,
+    out: *mut *mut PomeTokenizer,
+    error: *mut PomeBuffer,
+) -> i32 {
+    make(out, error, || {
+        let built = bpe_files::build(
+            vocab_json.text("vocab.json")?,
+            merges.text("merges.txt")?,
+            config_json.text("tokenizer_config.json")?,
+        )?;
         PomeTokenizer::new(built.tokenizer, built.duplicates, built.token_count)
     })
 }

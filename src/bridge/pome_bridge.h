@@ -70,6 +70,10 @@ typedef struct PomeGgufVocabulary {
 int32_t pome_tokenizer_from_json(PomeText json, PomeTokenizer** out, PomeBuffer* error);
 int32_t pome_tokenizer_from_gguf(const PomeGgufVocabulary* vocabulary, PomeTokenizer** out,
                                  PomeBuffer* error);
+/* The texts of vocab.json, merges.txt and tokenizer_config.json, whose class says how text is cut.
+ */
+int32_t pome_tokenizer_from_bpe_files(PomeText vocab_json, PomeText merges, PomeText config_json,
+                                      PomeTokenizer** out, PomeBuffer* error);
 void pome_tokenizer_free(PomeTokenizer* tokenizer);
 
 /* Ids of `text`. Special tokens that stand in the text become control tokens, except inside the

@@ -57,6 +57,16 @@ class StartTest(program.ProgramTest):
                 self.assertIn(expected, result.stderr.splitlines()[-1])
                 self.assertNotIn("ready", result.stdout)
 
+    def test_a_template_that_is_not_there_is_one_line_and_a_code(self):
+        absent = str(self.home / "absent.jinja")
+        for flags, expected in [(("--chat-template", absent), absent),
+                                (("--hf-chat-template-name", "rag"), "it has default")]:
+            with self.subTest(flags=flags):
+                result = self.run_pome("serve", "--model-path", "echo", "--port", "0", *flags)
+                self.assertEqual(result.returncode, 1)
+                self.assertEqual(len(result.stderr.strip().splitlines()), 1, result.stderr)
+                self.assertIn(expected, result.stderr)
+
     def test_the_network_without_a_key_is_warned_about(self):
         process, _ = self.serve("--host", "0.0.0.0")
         self.end(process)

@@ -42,6 +42,9 @@ std::vector<Flag> model_flags() {
       make(group, {"--chat-template"}, text, "FILE", "",
            "A Jinja file, or JSON with a chat_template key, or `chatml`, in place of the model's "
            "own template."),
+      make(group, {"--hf-chat-template-name"}, text, "NAME", "",
+           "Which of several named templates chats use. Default: `tool_use` where a request has "
+           "tools, else `default`, else the first."),
       make(group, {"--sampling-defaults"}, text, "WHO", "model",
            "Where defaults of temperature, top_p, top_k, min_p and repetition_penalty come from: "
            "`model` reads "

@@ -6,138 +6,156 @@
 #include <utility>
 
 #include "base/json.h"
+#include "base/log.h"
 #include "hub/transfer/text.h"
+#include "tensor/checkpoint/side_files.h"
 #include "text/tokenizer/gguf_vocabulary.h"
 
 namespace pome::apps {
 namespace {
 
-constexpr size_t kTokenizerBytesMax = 128u << 20;
 constexpr size_t kTemplateBytesMax = 4u << 20;
+constexpr std::string_view kTemplateFolder = "additional_chat_templates";
+constexpr std::string_view kJinja = ".jinja";
 
-// The text side of a model as files give it, before it is built.
-struct Sources {
-  std::optional<std::string> tokenizer_json;
-  std::optional<json::value> tokenizer_config;
-  std::optional<text::GgufVocabulary> vocabulary;
-  std::optional<std::string> jinja_file;
-
-  const json::object* config() const {
-    return tokenizer_config ? tokenizer_config->if_object() : nullptr;
-  }
-};
-
-Result<std::optional<json::value>> parse_config(const std::optional<std::string>& text) {
+// A folder's tokenizer_config.json; empty where it has none.
+Result<json::object> read_tokenizer_config(const tensor::SideFiles& files) {
+  const auto text = files.read("tokenizer_config.json");
   if (!text) {
-    return std::optional<json::value>();
+    return json::object();
   }
   auto parsed = parse_json(*text);
   if (!parsed) {
     return invalid("tokenizer_config.json: " + parsed.error().message);
   }
-  return std::optional(std::move(parsed).value());
+  if (!parsed->is_object()) {
+    return invalid(
+        fmt::format("tokenizer_config.json: expected an object, got {}", json_type_name(*parsed)));
+  }
+  return std::move(parsed->get_object());
 }
 
-Result<Sources> sources_of_folder(
-    const std::function<std::optional<std::string>(std::string_view)>& read) {
-  Sources sources;
-  sources.tokenizer_json = read("tokenizer.json");
-  sources.jinja_file = read("chat_template.jinja");
-  auto config = parse_config(read("tokenizer_config.json"));
+Result<text::Tokenizer> build_tokenizer(const tensor::SideFiles& files, const json::object& config,
+                                        const std::string& folder) {
+  if (const auto whole = files.read("tokenizer.json")) {
+    return text::Tokenizer::from_hf(*whole, &config);
+  }
+  const auto vocab = files.read("vocab.json");
+  const auto merges = vocab ? files.read("merges.txt") : std::nullopt;
+  if (merges) {
+    return text::Tokenizer::from_bpe_files(*vocab, *merges, config);
+  }
+  const std::string found = files.has("tokenizer.model")
+                                ? "its tokenizer.model (SentencePiece) is not read"
+                                : "neither has it vocab.json with merges.txt";
+  return invalid(fmt::format("{} has no tokenizer.json, and {}; name a folder that has one with "
+                             "--tokenizer-path, or take a GGUF file of the model",
+                             folder, found),
+                 "tokenizer-path");
+}
+
+std::vector<text::NamedTemplate> read_additional(const tensor::SideFiles& files) {
+  std::vector<text::NamedTemplate> out;
+  for (const std::string& name : files.list(kTemplateFolder)) {
+    if (!name.ends_with(kJinja)) {
+      continue;
+    }
+    if (auto body = files.read(fmt::format("{}/{}", kTemplateFolder, name))) {
+      out.push_back({name.substr(0, name.size() - kJinja.size()), std::move(*body)});
+    }
+  }
+  return out;
+}
+
+// Without any template there is none to chat with; a flag that names one is then refused.
+Result<server::ServedText> with_templates(text::Tokenizer tokenizer,
+                                          const text::ChatTemplateSources& sources) {
+  if (sources.empty() && !sources.name) {
+    return server::ServedText{std::move(tokenizer), std::nullopt};
+  }
+  auto chat = text::ChatTemplate::load(
+      sources, text::special_token_texts(tokenizer, sources.tokenizer_config),
+      tokenizer.special_texts());
+  if (!chat) {
+    return chat.error();
+  }
+  const bool by_flag = sources.chosen || sources.name;
+  log::write(by_flag ? log::Level::info : log::Level::debug,
+             fmt::format("chats use the template of {}", chat->origin()));
+  return server::ServedText{std::move(tokenizer), std::move(chat).value()};
+}
+
+Result<server::ServedText> read_folder(const std::filesystem::path& folder,
+                                       text::ChatTemplateSources sources) {
+  const tensor::SideFiles files(folder);
+  auto config = read_tokenizer_config(files);
   if (!config) {
     return config.error();
   }
-  sources.tokenizer_config = std::move(config).value();
-  return sources;
+  auto tokenizer = build_tokenizer(files, config.value(), folder.string());
+  if (!tokenizer) {
+    return tokenizer.error();
+  }
+  sources.jinja_file = files.read("chat_template.jinja");
+  sources.additional = read_additional(files);
+  sources.tokenizer_config = &config.value();
+  return with_templates(std::move(tokenizer).value(), sources);
 }
 
-Result<Sources> sources_of(const tensor::Checkpoint& checkpoint,
-                           const std::string& tokenizer_path) {
-  if (!tokenizer_path.empty()) {
-    const std::filesystem::path given(tokenizer_path);
-    const std::filesystem::path folder =
-        std::filesystem::is_directory(given) ? given : given.parent_path();
-    return sources_of_folder([&](std::string_view name) {
-      return hub::read_small_file(folder / name, kTokenizerBytesMax);
-    });
-  }
-  if (checkpoint.format() == tensor::CheckpointFormat::hf_folder) {
-    return sources_of_folder(
-        [&](std::string_view name) { return checkpoint.read_side_file(name); });
-  }
+Result<server::ServedText> read_gguf(const tensor::Checkpoint& checkpoint,
+                                     text::ChatTemplateSources sources) {
   auto vocabulary = text::read_gguf_vocabulary(checkpoint.config());
   if (!vocabulary) {
     return vocabulary.error();
   }
-  Sources sources;
-  sources.vocabulary = std::move(vocabulary).value();
-  return sources;
-}
-
-Result<text::Tokenizer> build_tokenizer(const Sources& sources,
-                                        const tensor::Checkpoint& checkpoint) {
-  if (sources.vocabulary) {
-    return text::Tokenizer::from_gguf(*sources.vocabulary);
+  auto tokenizer = text::Tokenizer::from_gguf(*vocabulary);
+  if (!tokenizer) {
+    return tokenizer.error();
   }
-  if (!sources.tokenizer_json) {
-    return invalid(
-        fmt::format("{} has no tokenizer.json; name a folder that has one with --tokenizer-path",
-                    checkpoint.path().string()),
-        "tokenizer-path");
-  }
-  return text::Tokenizer::from_hf(*sources.tokenizer_json, sources.config());
+  sources.gguf = std::move(vocabulary->chat_templates);
+  return with_templates(std::move(tokenizer).value(), sources);
 }
 
 }  // namespace
 
-Result<std::string> read_chosen_template(const std::string& chosen) {
+Result<text::ChatTemplateSources> chosen_templates(const Settings& settings) {
+  text::ChatTemplateSources sources;
+  if (const std::string name = settings.text("--hf-chat-template-name"); !name.empty()) {
+    sources.name = name;
+  }
+  const std::string chosen = settings.text("--chat-template");
+  if (chosen.empty()) {
+    return sources;
+  }
+  sources.chosen_name = chosen;
   if (auto content = hub::read_small_file(chosen, kTemplateBytesMax)) {
-    return std::move(*content);
+    sources.chosen = std::move(*content);
+  } else if (chosen == "chatml") {
+    sources.chosen = chosen;
+  } else {
+    return invalid(fmt::format("--chat-template: expected `chatml` or a readable file of at most "
+                               "{} MiB, got '{}'",
+                               kTemplateBytesMax >> 20, chosen),
+                   "chat-template");
   }
-  if (chosen == "chatml") {
-    return chosen;
-  }
-  return invalid(fmt::format("--chat-template: expected `chatml` or a readable file of at most {} "
-                             "MiB, got '{}'",
-                             kTemplateBytesMax >> 20, chosen),
-                 "chat-template");
+  return sources;
 }
 
 Result<server::ServedText> read_model_text(const tensor::Checkpoint& checkpoint,
                                            const Settings& settings) {
-  auto sources = sources_of(checkpoint, settings.text("--tokenizer-path"));
+  auto sources = chosen_templates(settings);
   if (!sources) {
     return sources.error();
   }
-  auto tokenizer = build_tokenizer(sources.value(), checkpoint);
-  if (!tokenizer) {
-    return tokenizer.error();
+  if (const std::string given = settings.text("--tokenizer-path"); !given.empty()) {
+    const std::filesystem::path path(given);
+    return read_folder(std::filesystem::is_directory(path) ? path : path.parent_path(),
+                       std::move(sources).value());
   }
-  text::ChatTemplateSources templates;
-  templates.jinja_file = sources->jinja_file;
-  templates.tokenizer_config = sources->config();
-  templates.gguf = sources->vocabulary ? sources->vocabulary->chat_template : std::nullopt;
-  if (const std::string chosen = settings.text("--chat-template"); !chosen.empty()) {
-    auto content = read_chosen_template(chosen);
-    if (!content) {
-      return content.error();
-    }
-    templates.chosen = std::move(content).value();
-    templates.chosen_name = chosen;
+  if (checkpoint.format() == tensor::CheckpointFormat::hf_folder) {
+    return read_folder(checkpoint.path(), std::move(sources).value());
   }
-  const bool any =
-      templates.chosen || templates.jinja_file || templates.gguf ||
-      (templates.tokenizer_config && find(*templates.tokenizer_config, "chat_template"));
-  if (!any) {
-    return server::ServedText{std::move(tokenizer).value(), std::nullopt};
-  }
-  auto chat = text::ChatTemplate::load(
-      templates, text::special_token_texts(tokenizer.value(), sources->config()),
-      tokenizer->special_texts());
-  if (!chat) {
-    return chat.error();
-  }
-  return server::ServedText{std::move(tokenizer).value(), std::move(chat).value()};
+  return read_gguf(checkpoint, std::move(sources).value());
 }
 
 }  // namespace pome::apps

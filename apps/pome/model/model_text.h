@@ -9,10 +9,11 @@
 
 namespace pome::apps {
 
-// What --chat-template names: the content of that file, or "chatml" itself.
-Result<std::string> read_chosen_template(const std::string& chosen);
+// What --chat-template (a file's content, or "chatml" itself) and --hf-chat-template-name choose;
+// the model's own templates are still to be added.
+Result<text::ChatTemplateSources> chosen_templates(const Settings& settings);
 
-// Tokenizer and chat template of a checkpoint, with --tokenizer-path and --chat-template applied. A
+// Tokenizer and chat template of a checkpoint, with those flags and --tokenizer-path applied. A
 // model without any template has none: it completes, and refuses chats.
 Result<server::ServedText> read_model_text(const tensor::Checkpoint& checkpoint,
                                            const Settings& settings);

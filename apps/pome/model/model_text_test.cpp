@@ -9,15 +9,104 @@
 namespace pome::apps {
 namespace {
 
-TEST(ChosenTemplateTest, IsAFileOrChatmlAndNotTheNameOfAnAbsentFile) {
-  const auto file = std::filesystem::path(testing::TempDir()) / "chosen_template_test.jinja";
-  std::ofstream(file) << "{{ messages }}";
-  EXPECT_EQ(*read_chosen_template(file.string()), "{{ messages }}");
-  EXPECT_EQ(*read_chosen_template("chatml"), "chatml");
-  std::filesystem::remove(file);
-  const auto absent = read_chosen_template(file.string());
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+std::optional<std::string> no_environment(std::string_view) {
+  return std::nullopt;
+}
+
+Settings settings_with(const GivenFlags& flags) {
+  return Settings::resolve(flags, no_environment).value();
+}
+
+fs::path fresh_folder(const std::string& name) {
+  const fs::path folder = fs::path(testing::TempDir()) / ("model_text_" + name);
+  fs::remove_all(folder);
+  fs::create_directories(folder / "additional_chat_templates");
+  return folder;
+}
+
+void write(const fs::path& path, std::string_view text) {
+  std::ofstream(path, std::ios::binary) << text;
+}
+
+// A folder that has weights to open, and no tokenizer yet.
+tensor::Checkpoint checkpoint_in(const fs::path& folder) {
+  const std::string source = POME_SOURCE_DIR "/tests/golden/llm/qwen3/";
+  for (const char* name : {"config.json", "model.safetensors"}) {
+    fs::copy_file(source + name, folder / name);
+  }
+  return tensor::Checkpoint::open(folder).value();
+}
+
+// Three tokens, and those that a Qwen 2 folder's configuration adds.
+void write_bpe_files(const fs::path& folder) {
+  write(folder / "vocab.json", R"({"a":0,"b":1,"ab":2})");
+  write(folder / "merges.txt", "#version: 0.2\na b\n");
+  write(folder / "tokenizer_config.json",
+        R"({"tokenizer_class":"Qwen2Tokenizer","eos_token":"<end>",
+            "added_tokens_decoder":{"3":{"content":"<end>","special":true}}})");
+}
+
+std::string chat_text(const server::ServedText& text) {
+  const auto rendered =
+      text.chat->render({.messages = {json::object{{"role", "user"}, {"content", "hi"}}}});
+  return rendered ? rendered->text : rendered.error().message;
+}
+
+TEST(ChosenTemplates, IsAFileOrChatmlAndNotTheNameOfAnAbsentFile) {
+  const fs::path file = fresh_folder("chosen") / "chosen.jinja";
+  write(file, "{{ messages }}");
+  EXPECT_EQ(*chosen_templates(settings_with({{"--chat-template", {file.string()}}}))->chosen,
+            "{{ messages }}");
+  EXPECT_EQ(*chosen_templates(settings_with({{"--chat-template", {"chatml"}}}))->chosen, "chatml");
+  fs::remove(file);
+  const auto absent = chosen_templates(settings_with({{"--chat-template", {file.string()}}}));
   ASSERT_FALSE(absent.ok());
-  EXPECT_THAT(absent.error().message, testing::HasSubstr(file.string()));
+  EXPECT_THAT(absent.error().message, HasSubstr(file.string()));
+}
+
+TEST(ModelText, TheNamedTemplateOfAFolderIsChosenByAFlag) {
+  const fs::path folder = fresh_folder("named");
+  const auto checkpoint = checkpoint_in(folder);
+  write_bpe_files(folder);
+  write(folder / "chat_template.jinja", "default");
+  write(folder / "additional_chat_templates/rag.jinja", "rag {{ eos_token }}");
+  write(folder / "additional_chat_templates/notes.txt", "no template");
+  const auto plain = read_model_text(checkpoint, settings_with({}));
+  ASSERT_TRUE(plain.ok()) << plain.error().message;
+  EXPECT_EQ(chat_text(*plain), "default");
+  const auto named =
+      read_model_text(checkpoint, settings_with({{"--hf-chat-template-name", {"rag"}}}));
+  ASSERT_TRUE(named.ok()) << named.error().message;
+  EXPECT_EQ(chat_text(*named), "rag <end>");
+  const auto wrong =
+      read_model_text(checkpoint, settings_with({{"--hf-chat-template-name", {"notes"}}}));
+  EXPECT_THAT(wrong.error().message, HasSubstr("has no template \"notes\"; it has default, rag"));
+}
+
+TEST(ModelText, ATemplateNameWithoutAnyTemplateIsRefused) {
+  const fs::path folder = fresh_folder("unnamed");
+  const auto checkpoint = checkpoint_in(folder);
+  write_bpe_files(folder);
+  EXPECT_FALSE(read_model_text(checkpoint, settings_with({}))->chat);
+  const auto refused =
+      read_model_text(checkpoint, settings_with({{"--hf-chat-template-name", {"rag"}}}));
+  EXPECT_THAT(refused.error().message, HasSubstr("no chat template"));
+}
+
+TEST(ModelText, AFolderWithoutAKnownTokenizerSaysWhatItHas) {
+  const fs::path folder = fresh_folder("bare");
+  const auto checkpoint = checkpoint_in(folder);
+  EXPECT_THAT(read_model_text(checkpoint, settings_with({})).error().message,
+              HasSubstr("vocab.json with merges.txt"));
+  write(folder / "tokenizer.model", "sentences");
+  EXPECT_THAT(read_model_text(checkpoint, settings_with({})).error().message,
+              HasSubstr("tokenizer.model (SentencePiece) is not read"));
+  write(folder / "tokenizer_config.json", "[]");
+  EXPECT_THAT(read_model_text(checkpoint, settings_with({})).error().message,
+              HasSubstr("tokenizer_config.json: expected an object, got array"));
 }
 
 }  // namespace

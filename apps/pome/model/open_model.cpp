@@ -22,7 +22,11 @@ std::string served_name_of(const Settings& settings) {
 }
 
 Result<OpenModel> open_echo(const Settings& settings, telemetry::Trace* trace) {
-  auto text = server::make_echo_text();
+  auto templates = chosen_templates(settings);
+  if (!templates) {
+    return templates.error();
+  }
+  auto text = server::make_echo_text(std::move(templates).value());
   auto defaults = sampling_defaults(settings, nullptr);
   if (!text || !defaults) {
     return text ? defaults.error() : text.error();

@@ -23,7 +23,7 @@ std::string utf8(int code_point) {
 
 }  // namespace
 
-Result<ServedText> make_echo_text() {
+Result<ServedText> make_echo_text(text::ChatTemplateSources templates) {
   text::GgufVocabulary vocabulary;
   vocabulary.model = "gpt2";
   vocabulary.pre = "gpt-2";
@@ -40,10 +40,9 @@ Result<ServedText> make_echo_text() {
   if (!tokenizer) {
     return tokenizer.error();
   }
-  text::ChatTemplateSources sources;
-  sources.jinja_file = "{%- for message in messages -%}{{ message.content }}{%- endfor -%}";
+  templates.jinja_file = "{%- for message in messages -%}{{ message.content }}{%- endfor -%}";
   Result<text::ChatTemplate> chat = text::ChatTemplate::load(
-      sources, text::special_token_texts(*tokenizer, nullptr), tokenizer->special_texts());
+      templates, text::special_token_texts(*tokenizer, nullptr), tokenizer->special_texts());
   if (!chat) {
     return chat.error();
   }

@@ -36,10 +36,10 @@ struct Checkpoint::Contents {
 
 namespace {
 
-constexpr uint64_t kSideFileBytesMax = uint64_t{128} << 20;
+constexpr uint64_t kConfigBytesMax = uint64_t{128} << 20;
 
 Result<std::optional<json::object>> read_json_object(const fs::path& path) {
-  Result<std::optional<std::string>> text = read_file(path, kSideFileBytesMax);
+  Result<std::optional<std::string>> text = read_file(path, kConfigBytesMax);
   if (!text) {
     return text.error();
   }
@@ -55,13 +55,6 @@ Result<std::optional<json::object>> read_json_object(const fs::path& path) {
                                json_type_name(*value)));
   }
   return std::optional<json::object>(std::move(value->get_object()));
-}
-
-// True for "tokenizer.json" and "folder/name", false for what would leave the folder.
-bool is_inside(std::string_view name) {
-  const fs::path path(name);
-  return !name.empty() && path.is_relative() &&
-         std::none_of(path.begin(), path.end(), [](const fs::path& part) { return part == ".."; });
 }
 
 std::vector<fs::path> files_with(const fs::path& folder, std::string_view extension) {
@@ -173,29 +166,11 @@ const json::object* Checkpoint::generation_config() const {
   return contents_->generation_config ? &*contents_->generation_config : nullptr;
 }
 
-std::optional<std::string> Checkpoint::read_side_file(std::string_view name) const {
-  if (contents_->format != CheckpointFormat::hf_folder || !is_inside(name)) {
+std::optional<SideFiles> Checkpoint::side_files() const {
+  if (contents_->format != CheckpointFormat::hf_folder) {
     return std::nullopt;
   }
-  Result<std::optional<std::string>> text = read_file(contents_->path / name, kSideFileBytesMax);
-  return text ? std::move(*text) : std::nullopt;
-}
-
-std::vector<std::string> Checkpoint::side_files(std::string_view folder) const {
-  std::vector<std::string> names;
-  if (contents_->format != CheckpointFormat::hf_folder || (!folder.empty() && !is_inside(folder))) {
-    return names;
-  }
-  std::error_code error;
-  for (fs::directory_iterator it(contents_->path / folder, error), end; !error && it != end;
-       it.increment(error)) {
-    std::error_code ignored;
-    if (it->is_regular_file(ignored)) {
-      names.push_back(it->path().filename().string());
-    }
-  }
-  std::sort(names.begin(), names.end());
-  return names;
+  return SideFiles(contents_->path);
 }
 
 const std::vector<FileTensor>& Checkpoint::tensors() const {

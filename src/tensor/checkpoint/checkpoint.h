@@ -12,6 +12,7 @@
 
 #include "base/json.h"
 #include "base/result.h"
+#include "tensor/checkpoint/side_files.h"
 #include "tensor/files/file_tensor.h"
 
 namespace pome::tensor {
@@ -37,12 +38,8 @@ class Checkpoint {
   const json::object& config() const;
   // HF: generation_config.json where present.
   const json::object* generation_config() const;
-  // The text of a file beside config.json ("tokenizer.json",
-  // "additional_chat_templates/tool_use.jinja"), if there is one of at most 128 MiB. GGUF files
-  // have none.
-  std::optional<std::string> read_side_file(std::string_view name) const;
-  // Names of the plain files in a folder beside config.json (""  is the folder itself), sorted.
-  std::vector<std::string> side_files(std::string_view folder = {}) const;
+  // What stands beside config.json; nothing for a GGUF file, which holds all that it needs.
+  std::optional<SideFiles> side_files() const;
   const std::vector<FileTensor>& tensors() const;
   const FileTensor* find(std::string_view name) const;
   // Bytes of all files that hold tensors.

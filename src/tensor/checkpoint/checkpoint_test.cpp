@@ -38,11 +38,15 @@ TEST(Checkpoint, AFolderGivesConfigTensorsAndSideFiles) {
   ASSERT_NE(checkpoint->generation_config(), nullptr);
   ASSERT_NE(checkpoint->find("a"), nullptr);
   EXPECT_EQ(checkpoint->find("b"), nullptr);
-  EXPECT_EQ(checkpoint->read_side_file("tokenizer.json"), "{}");
-  EXPECT_EQ(checkpoint->read_side_file("chat_template.jinja"), std::nullopt);
-  EXPECT_EQ(checkpoint->read_side_file("additional_chat_templates/tool_use.jinja"), "hello");
-  EXPECT_THAT(checkpoint->side_files("additional_chat_templates"), ElementsAre("tool_use.jinja"));
-  EXPECT_THAT(checkpoint->side_files("no_such_folder"), ElementsAre());
+  const auto files = checkpoint->side_files();
+  ASSERT_TRUE(files);
+  EXPECT_EQ(files->read("tokenizer.json"), "{}");
+  EXPECT_EQ(files->read("chat_template.jinja"), std::nullopt);
+  EXPECT_EQ(files->read("additional_chat_templates/tool_use.jinja"), "hello");
+  EXPECT_TRUE(files->has("tokenizer.json"));
+  EXPECT_FALSE(files->has("chat_template.jinja"));
+  EXPECT_THAT(files->list("additional_chat_templates"), ElementsAre("tool_use.jinja"));
+  EXPECT_THAT(files->list("no_such_folder"), ElementsAre());
   EXPECT_EQ(checkpoint->file_bytes(),
             std::filesystem::file_size(folder.path() / "model.safetensors"));
 }
@@ -51,14 +55,14 @@ TEST(Checkpoint, SideFilesStayInsideTheFolder) {
   const TempFolder outer;
   outer.write("secret", "s");
   outer.write("model/config.json", "{}");
-  outer.write("model/model.safetensors", safetensors_file(kOneByte, "x"));
-  const auto checkpoint = Checkpoint::open(outer.path() / "model");
-  ASSERT_TRUE(checkpoint);
+  const SideFiles files(outer.path() / "model");
+  EXPECT_EQ(files.read("config.json"), "{}");
   for (const std::string& name : {std::string("../secret"), std::string("a/../../secret"),
                                   (outer.path() / "secret").string(), std::string()}) {
-    EXPECT_EQ(checkpoint->read_side_file(name), std::nullopt) << name;
+    EXPECT_EQ(files.read(name), std::nullopt) << name;
+    EXPECT_FALSE(files.has(name)) << name;
   }
-  EXPECT_THAT(checkpoint->side_files(".."), ElementsAre());
+  EXPECT_THAT(files.list(".."), ElementsAre());
 }
 
 TEST(Checkpoint, AGgufFileOpensByItselfAndFromItsFolder) {
@@ -73,7 +77,7 @@ TEST(Checkpoint, AGgufFileOpensByItselfAndFromItsFolder) {
     EXPECT_EQ(checkpoint->model_type(), "llama");
     EXPECT_EQ(checkpoint->find("t")->shape, (std::vector<int64_t>{2}));
     EXPECT_EQ(checkpoint->generation_config(), nullptr);
-    EXPECT_EQ(checkpoint->read_side_file("model.gguf"), std::nullopt);
+    EXPECT_FALSE(checkpoint->side_files());
   }
 }
 

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <ctime>
 #include <utility>
 
@@ -13,10 +12,6 @@
 namespace pome::text {
 namespace {
 
-constexpr std::string_view kChatml =
-    "{% for message in messages %}{{ '<|im_start|>' + message.role + '\\n' + message.content + "
-    "'<|im_end|>\\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}"
-    "{% endif %}";
 // Seconds since 1970 as a wall clock here would count them.
 int64_t local_now_s() {
   const std::time_t now = std::time(nullptr);
@@ -57,11 +52,6 @@ class Compiled {
     void operator()(PomeTemplate* compiled) const { pome_template_free(compiled); }
   };
   std::unique_ptr<PomeTemplate, Free> handle_;
-};
-
-struct Source {
-  std::string name;  // "default", "tool_use", …
-  std::string text;
 };
 
 json::object message(std::string_view role, json::value content) {
@@ -109,114 +99,22 @@ TemplateHabits find_habits(const Compiled& compiled, const std::string& source,
   return habits;
 }
 
-Error bad_source(const std::string& origin, std::string_view what) {
-  return invalid(fmt::format("[chat template] {}: {}", origin, what));
-}
-
-// tokenizer_config.json's "chat_template": a string, a list of {name, template}, or an object of
-// names.
-Result<std::vector<Source>> named_sources(const json::value& value, const std::string& origin) {
-  std::vector<Source> out;
-  if (const json::string* text = value.if_string()) {
-    out.push_back({"default", std::string(text->data(), text->size())});
-  } else if (const json::array* list = value.if_array()) {
-    for (const json::value& element : *list) {
-      const json::object* row = element.if_object();
-      auto name = row ? find_string(*row, "name") : std::nullopt;
-      auto source = row ? find_string(*row, "template") : std::nullopt;
-      if (!name || !source) {
-        return bad_source(origin, "expected a list of objects with a name and a template");
-      }
-      out.push_back({std::move(*name), std::move(*source)});
-    }
-  } else if (const json::object* object = value.if_object()) {
-    for (const auto& [name, element] : *object) {
-      if (!element.is_string()) {
-        return bad_source(origin, "expected each named template to be a string");
-      }
-      out.push_back({std::string(name), std::string(element.as_string())});
-    }
-  } else {
-    return bad_source(origin, fmt::format("expected a string, a list or an object, got {}",
-                                          json_type_name(value)));
-  }
-  if (out.empty()) {
-    return bad_source(origin, "the list of templates is empty");
-  }
-  return out;
-}
-
-// What --chat-template named: "chatml", Jinja, or JSON with a "chat_template" key.
-Result<std::vector<Source>> chosen_sources(const std::string& chosen, const std::string& origin) {
-  if (chosen == "chatml") {
-    return std::vector<Source>{{"default", std::string(kChatml)}};
-  }
-  const size_t first = chosen.find_first_not_of(" \t\r\n");
-  if (first == std::string::npos) {
-    return bad_source(origin, "the file is empty");
-  }
-  if (chosen[first] == '{' && chosen.compare(first, 2, "{%") != 0 &&
-      chosen.compare(first, 2, "{{") != 0 && chosen.compare(first, 2, "{#") != 0) {
-    const auto parsed = parse_json(chosen);
-    const json::object* object = parsed ? parsed->if_object() : nullptr;
-    const json::value* inner = object ? object->if_contains("chat_template") : nullptr;
-    if (!inner) {
-      return bad_source(origin, "expected Jinja, or JSON with a \"chat_template\"");
-    }
-    return named_sources(*inner, origin);
-  }
-  return std::vector<Source>{{"default", chosen}};
-}
-
-struct Found {
-  std::string origin;
-  std::vector<Source> sources;
-};
-
-Result<Found> find_sources(const ChatTemplateSources& from) {
-  const auto found = [](std::string origin, Result<std::vector<Source>> sources) -> Result<Found> {
-    if (!sources) {
-      return sources.error();
-    }
-    return Found{std::move(origin), std::move(*sources)};
-  };
-  if (from.chosen) {
-    return found(from.chosen_name, chosen_sources(*from.chosen, from.chosen_name));
-  }
-  if (from.jinja_file) {
-    return Found{"chat_template.jinja", {{"default", *from.jinja_file}}};
-  }
-  const json::value* value =
-      from.tokenizer_config ? from.tokenizer_config->if_contains("chat_template") : nullptr;
-  if (value && !value->is_null()) {
-    return found("tokenizer_config.json", named_sources(*value, "tokenizer_config.json"));
-  }
-  if (from.gguf) {
-    return Found{"tokenizer.chat_template", {{"default", *from.gguf}}};
-  }
-  return invalid(
-      "this model has no chat template, so it cannot chat. Start with --chat-template FILE (or "
-      "--chat-template chatml), or use /v1/completions or /generate, which need none",
-      "messages");
-}
-
 }  // namespace
 
 struct ChatTemplate::State {
   struct Variant {
-    std::string name;
-    std::string source;
     Compiled compiled;
     TemplateHabits habits;
   };
   std::string origin;
-  std::vector<Variant> variants;  // the first is the default
+  Variant plain;
+  std::optional<Variant> with_tools;
   json::object special_tokens;
   LiteralMarks marks;
 
-  explicit State(std::vector<std::string> special_texts) : marks(std::move(special_texts)) {}
-
-  Result<const Variant*> choose(const ChatInput& input) const;
+  static Result<Variant> compile(const std::string& origin, const std::string& source,
+                                 const json::object& special_tokens);
+  const Variant& variant_for(const ChatInput& input) const;
   Result<std::string> render(const Variant& variant, const ChatInput& input,
                              json::array messages) const;
 };
@@ -255,49 +153,43 @@ json::object special_token_texts(const Tokenizer& tokenizer, const json::object*
 Result<ChatTemplate> ChatTemplate::load(const ChatTemplateSources& sources,
                                         json::object special_tokens,
                                         std::vector<std::string> special_texts) {
-  auto found = find_sources(sources);
-  if (!found) {
-    return found.error();
+  auto chosen = choose_templates(sources);
+  if (!chosen) {
+    return chosen.error();
   }
-  auto state = std::make_shared<State>(std::move(special_texts));
-  state->origin = found->origin;
-  state->special_tokens = std::move(special_tokens);
-  for (Source& source : found->sources) {
-    const std::string shown = found->sources.size() == 1
-                                  ? found->origin
-                                  : fmt::format("{} ({})", found->origin, source.name);
-    auto compiled = Compiled::parse(shown, source.text);
+  const std::string& name = chosen->plain.name;
+  std::string origin =
+      name == "default" ? chosen->origin : fmt::format("{} ({})", chosen->origin, name);
+  auto plain = State::compile(origin, chosen->plain.text, special_tokens);
+  if (!plain) {
+    return plain.error();
+  }
+  std::optional<State::Variant> with_tools;
+  if (chosen->with_tools) {
+    auto compiled = State::compile(fmt::format("{} ({})", chosen->origin, chosen->with_tools->name),
+                                   chosen->with_tools->text, special_tokens);
     if (!compiled) {
       return compiled.error();
     }
-    const TemplateHabits habits = find_habits(*compiled, source.text, state->special_tokens);
-    state->variants.push_back({source.name, std::move(source.text), std::move(*compiled), habits});
+    with_tools = std::move(*compiled);
   }
-  auto& variants = state->variants;
-  std::stable_partition(variants.begin(), variants.end(),
-                        [](const auto& variant) { return variant.name == "default"; });
-  return ChatTemplate(std::move(state));
+  return ChatTemplate(std::make_shared<const State>(
+      State{std::move(origin), std::move(*plain), std::move(with_tools), std::move(special_tokens),
+            LiteralMarks(std::move(special_texts))}));
 }
 
-Result<const ChatTemplate::State::Variant*> ChatTemplate::State::choose(
-    const ChatInput& input) const {
-  const auto named = [&](std::string_view name) -> const Variant* {
-    for (const Variant& variant : variants) {
-      if (variant.name == name) {
-        return &variant;
-      }
-    }
-    return nullptr;
-  };
-  if (input.template_name) {
-    if (const Variant* variant = named(*input.template_name)) {
-      return variant;
-    }
-    return invalid(
-        fmt::format("[chat template] {} has no template \"{}\"", origin, *input.template_name));
+Result<ChatTemplate::State::Variant> ChatTemplate::State::compile(
+    const std::string& origin, const std::string& source, const json::object& special_tokens) {
+  auto compiled = Compiled::parse(origin, source);
+  if (!compiled) {
+    return compiled.error();
   }
-  const Variant* with_tools = input.tools ? named("tool_use") : nullptr;
-  return with_tools ? with_tools : &variants.front();
+  const TemplateHabits habits = find_habits(*compiled, source, special_tokens);
+  return Variant{std::move(*compiled), habits};
+}
+
+const ChatTemplate::State::Variant& ChatTemplate::State::variant_for(const ChatInput& input) const {
+  return input.tools && with_tools ? *with_tools : plain;
 }
 
 Result<std::string> ChatTemplate::State::render(const Variant& variant, const ChatInput& input,
@@ -351,11 +243,8 @@ Status cut_after_final_message(std::string& text) {
 }  // namespace
 
 Result<RenderedPrompt> ChatTemplate::render(const ChatInput& input) const {
-  auto variant = state_->choose(input);
-  if (!variant) {
-    return variant.error();
-  }
-  const TemplateHabits& habits = (*variant)->habits;
+  const State::Variant& variant = state_->variant_for(input);
+  const TemplateHabits& habits = variant.habits;
   auto messages = shape_messages(input.messages, habits);
   if (!messages) {
     return messages.error();
@@ -363,9 +252,9 @@ Result<RenderedPrompt> ChatTemplate::render(const ChatInput& input) const {
   if (!habits.takes_system) {
     *messages = fold_system_messages(*messages, false);
   }
-  auto rendered = state_->render(**variant, input, *messages);
+  auto rendered = state_->render(variant, input, *messages);
   if (!rendered && has_late_system_message(*messages)) {
-    rendered = state_->render(**variant, input, fold_system_messages(*messages, true));
+    rendered = state_->render(variant, input, fold_system_messages(*messages, true));
   }
   if (!rendered) {
     return rendered.error();
@@ -379,9 +268,6 @@ Result<RenderedPrompt> ChatTemplate::render(const ChatInput& input) const {
 
 const std::string& ChatTemplate::origin() const {
   return state_->origin;
-}
-const std::string& ChatTemplate::source() const {
-  return state_->variants.front().source;
 }
 
 }  // namespace pome::text

@@ -9,21 +9,10 @@
 
 #include "base/json.h"
 #include "base/result.h"
+#include "text/chat/template_sources.h"
 #include "text/tokenizer/tokenizer.h"
 
 namespace pome::text {
-
-// Where a template may come from; the first that is there wins.
-struct ChatTemplateSources {
-  // --chat-template: the file's text, or a JSON file with a "chat_template" key, or the name
-  // "chatml".
-  std::optional<std::string> chosen;
-  std::string chosen_name = "--chat-template";
-  std::optional<std::string> jinja_file;  // chat_template.jinja
-  const json::object* tokenizer_config =
-      nullptr;                      // tokenizer_config.json: a string or a list of named templates
-  std::optional<std::string> gguf;  // tokenizer.chat_template
-};
 
 // What a template may name besides the messages: "bos_token", "eos_token", "pad_token", … with
 // their texts.
@@ -36,8 +25,6 @@ struct ChatInput {
   bool add_generation_prompt = true;
   bool continue_final_message =
       false;  // the last message is left open; excludes add_generation_prompt
-  std::optional<std::string> template_name =
-      {};  // of several named templates; absent: tool_use with tools, else default
 };
 
 struct RenderedPrompt {
@@ -63,10 +50,8 @@ class ChatTemplate {
   // continued.
   Result<RenderedPrompt> render(const ChatInput& input) const;
 
-  // For logs: "chat_template.jinja", "tokenizer_config.json", …
+  // For logs: "chat_template.jinja", "tokenizer_config.json (rag)", …
   const std::string& origin() const;
-  // The source of the default template, for those who look for a dialect in it.
-  const std::string& source() const;
 
  private:
   struct State;

@@ -206,7 +206,7 @@ TEST(ChatTemplate, EachLegalShapeOfASourceLoads) {
   config["chat_template"] = 3;
   EXPECT_THAT(rendered(from_config), HasSubstr("tokenizer_config.json"));
   ChatTemplateSources gguf;
-  gguf.gguf = kTurns;
+  gguf.gguf = {{"default", kTurns}};
   EXPECT_EQ(rendered(gguf), expected);
   ChatTemplateSources all = gguf;
   all.chosen = "chosen";
@@ -221,21 +221,6 @@ TEST(ChatTemplate, EachLegalShapeOfASourceLoads) {
 
 TEST(ChatTemplate, WithoutASourceTheErrorNamesTheFlag) {
   EXPECT_THAT(load_error({}), HasSubstr("--chat-template FILE"));
-}
-
-TEST(ChatTemplate, ToolsChooseTheToolUseTemplate) {
-  json::object config = {
-      {"chat_template",
-       json::array{json::object{{"name", "default"}, {"template", "plain"}},
-                   json::object{{"name", "tool_use"}, {"template", "{{ tools | tojson }}"}}}}};
-  ChatTemplateSources sources;
-  sources.tokenizer_config = &config;
-  const auto chat = *ChatTemplate::load(sources, {}, {});
-  const json::array messages = {message("user", "hi")};
-  EXPECT_EQ(chat.render({.messages = messages})->text, "plain");
-  EXPECT_EQ(chat.render({.messages = messages, .tools = json::array{1}})->text, "[1]");
-  EXPECT_EQ(chat.render({.messages = messages, .template_name = "tool_use"})->text, "null");
-  EXPECT_FALSE(chat.render({.messages = messages, .template_name = "rag"}).ok());
 }
 
 TEST(ChatTemplate, KwargsReachTheTemplateAndOutrankSpecialTokens) {

@@ -113,6 +113,22 @@ Status read_arrays(const json::object& metadata, GgufVocabulary& out) {
   return {};
 }
 
+std::vector<NamedTemplate> read_chat_templates(const json::object& metadata) {
+  constexpr std::string_view kKey = "tokenizer.chat_template";
+  std::vector<NamedTemplate> out;
+  if (auto text = find_string(metadata, kKey)) {
+    out.push_back({"default", std::move(*text)});
+  }
+  for (const auto& [key, value] : metadata) {
+    const std::string_view name(key.data(), key.size());
+    const bool named = name.starts_with(kKey) && name.substr(kKey.size()).starts_with('.');
+    if (named && value.is_string()) {
+      out.push_back({std::string(name.substr(kKey.size() + 1)), std::string(value.get_string())});
+    }
+  }
+  return out;
+}
+
 }  // namespace
 
 Result<GgufVocabulary> read_gguf_vocabulary(const json::object& metadata) {
@@ -132,7 +148,7 @@ Result<GgufVocabulary> read_gguf_vocabulary(const json::object& metadata) {
   POME_TRY(read_flag(metadata, "tokenizer.ggml.add_bos_token", out.add_bos));
   POME_TRY(read_flag(metadata, "tokenizer.ggml.add_eos_token", out.add_eos));
   POME_TRY(read_flag(metadata, "tokenizer.ggml.add_space_prefix", out.add_space_prefix));
-  out.chat_template = find_string(metadata, "tokenizer.chat_template");
+  out.chat_templates = read_chat_templates(metadata);
   return out;
 }
 

@@ -11,6 +11,12 @@
 
 namespace pome::text {
 
+// A chat template and what its file calls it: "default", "tool_use", …
+struct NamedTemplate {
+  std::string name;
+  std::string text;
+};
+
 // A GGUF file's tokenizer.ggml.* keys as plain values.
 struct GgufVocabulary {
   std::string model;                // "gpt2": byte-level BPE; "llama": SentencePiece BPE
@@ -26,8 +32,8 @@ struct GgufVocabulary {
   std::optional<Token> pad;
   std::optional<bool> add_bos;  // absent: the model's habit (SentencePiece yes, byte-level no)
   std::optional<bool> add_eos;
-  std::optional<bool> add_space_prefix;  // absent: SentencePiece yes
-  std::optional<std::string> chat_template;
+  std::optional<bool> add_space_prefix;       // absent: SentencePiece yes
+  std::vector<NamedTemplate> chat_templates;  // tokenizer.chat_template is "default"
 };
 
 // Reads the metadata of a GGUF file, keyed as in the file. A missing key, a wrong type or an id

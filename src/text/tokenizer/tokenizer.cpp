@@ -105,8 +105,25 @@ Result<Tokenizer> Tokenizer::from_hf(std::string_view tokenizer_json,
   const int32_t code = pome_tokenizer_from_json(bridge::text(tokenizer_json), &handle, error.out());
   POME_TRY(bridge::status(code, error, "tokenizer.json"));
   state->handle.reset(handle);
-  const json::object none;
-  const json::object& config = tokenizer_config ? *tokenizer_config : none;
+  return finish_hf(std::move(state), tokenizer_config ? *tokenizer_config : json::object());
+}
+
+Result<Tokenizer> Tokenizer::from_bpe_files(std::string_view vocab_json, std::string_view merges,
+                                            const json::object& tokenizer_config) {
+  auto state = std::make_shared<State>();
+  PomeTokenizer* handle = nullptr;
+  bridge::Buffer error;
+  const std::string config = to_string(tokenizer_config);
+  POME_TRY(
+      bridge::status(pome_tokenizer_from_bpe_files(bridge::text(vocab_json), bridge::text(merges),
+                                                   bridge::text(config), &handle, error.out()),
+                     error, "tokenizer"));
+  state->handle.reset(handle);
+  return finish_hf(std::move(state), tokenizer_config);
+}
+
+// BOS and its like, which Hugging Face's files name in tokenizer_config.json.
+Result<Tokenizer> Tokenizer::finish_hf(std::shared_ptr<State> state, const json::object& config) {
   const auto named = [&](std::string_view key) -> std::optional<Token> {
     const auto text = token_text(config, key);
     return text ? Tokenizer(state).token_id(*text) : std::nullopt;

@@ -61,6 +61,10 @@ class Tokenizer {
   // whether BOS is added.
   static Result<Tokenizer> from_hf(std::string_view tokenizer_json,
                                    const json::object* tokenizer_config);
+  // The texts of vocab.json and merges.txt, of a byte-level BPE tokenizer whose tokenizer.json is
+  // not there. The configuration's tokenizer_class must be one that is known.
+  static Result<Tokenizer> from_bpe_files(std::string_view vocab_json, std::string_view merges,
+                                          const json::object& tokenizer_config);
   // From GGUF metadata; an unknown pre-tokenizer is an error that names the known ones.
   static Result<Tokenizer> from_gguf(const GgufVocabulary& vocabulary);
 
@@ -94,6 +98,7 @@ class Tokenizer {
   struct State;
   explicit Tokenizer(std::shared_ptr<const State> state) : state_(std::move(state)) {}
   static Result<Tokenizer> finish(std::shared_ptr<State> state);
+  static Result<Tokenizer> finish_hf(std::shared_ptr<State> state, const json::object& config);
 
   std::shared_ptr<const State> state_;
 };

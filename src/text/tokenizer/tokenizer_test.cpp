@@ -108,6 +108,19 @@ TEST(Tokenizer, TextThatIsNotUtf8IsRefusedWithTheByte) {
   EXPECT_THAT(refused.error().message, HasSubstr("byte 3"));
 }
 
+TEST(GgufVocabulary, NamedChatTemplatesStandBesideTheDefault) {
+  json::object metadata = golden::tokenizer_golden("qwen2").at("gguf").as_object();
+  metadata["tokenizer.chat_template.tool_use"] = "tools";
+  metadata["tokenizer.chat_templates"] = json::array{"tool_use"};
+  metadata["tokenizer.chat_template"] = "plain";
+  const auto vocabulary = *read_gguf_vocabulary(metadata);
+  ASSERT_EQ(vocabulary.chat_templates.size(), 2u);
+  EXPECT_EQ(vocabulary.chat_templates[0].name, "default");
+  EXPECT_EQ(vocabulary.chat_templates[0].text, "plain");
+  EXPECT_EQ(vocabulary.chat_templates[1].name, "tool_use");
+  EXPECT_EQ(vocabulary.chat_templates[1].text, "tools");
+}
+
 TEST(Tokenizer, AnUnknownPreTokenizerIsRefusedWithTheKnownOnes) {
   auto vocabulary = *read_gguf_vocabulary(golden::tokenizer_golden("qwen2").at("gguf").as_object());
   vocabulary.pre = "pome-9";
