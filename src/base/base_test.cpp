@@ -5,6 +5,7 @@
 #include "base/bounded_queue.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "base/utf8.h"
 
 namespace pome {
 namespace {
@@ -58,6 +59,11 @@ TEST(Json, RefusesInvalidUtf8NanAndDeepNesting) {
   EXPECT_FALSE(parse_json("{\"a\":"));
 }
 
+TEST(Json, OfAKeyThatStandsTwiceTheLastCounts) {
+  EXPECT_EQ(to_string(*parse_json(R"({"a":1,"b":{"c":1,"c":[2]},"a":null})")),
+            R"({"a":null,"b":{"c":[2]}})");
+}
+
 TEST(Json, RefusesNumbersPastTheRangeOfADouble) {
   EXPECT_TRUE(parse_json("[1e308, -1e308]"));
   EXPECT_FALSE(parse_json("1e309"));
@@ -72,6 +78,22 @@ TEST(Json, ReadsIntegersExactly) {
   EXPECT_EQ(find_int(object, "b"), std::nullopt);
   EXPECT_EQ(find_int(object, "c"), std::nullopt);
   EXPECT_EQ(find_int(object, "d"), std::nullopt);
+}
+
+TEST(Utf8, BytesThatAreNoTextBecomeOneReplacementPerIllFormedRun) {
+  EXPECT_EQ(valid_utf8("a\xf0\x9f\x91"), "a\xef\xbf\xbd");
+  EXPECT_EQ(valid_utf8("\xff\xfe"), "\xef\xbf\xbd\xef\xbf\xbd");
+  EXPECT_EQ(valid_utf8("\xed\xa0\x80"), "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd");  // a surrogate
+  EXPECT_EQ(valid_utf8("é👍"), "é👍");
+  EXPECT_EQ(first_invalid_byte("é👍"), std::nullopt);
+  EXPECT_EQ(first_invalid_byte("é\xf0\x9f\x91"), 2u);
+  EXPECT_EQ(first_invalid_byte(""), std::nullopt);
+}
+
+TEST(Utf8, CharactersAreCountedWhereTheyBegin) {
+  EXPECT_EQ(characters_in(""), 0);
+  EXPECT_EQ(characters_in("aé👍"), 3);
+  EXPECT_EQ(characters_in("\xa9\xc3"), 1);
 }
 
 TEST(Log, KnowsTheLevelNames) {

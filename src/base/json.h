@@ -18,8 +18,8 @@ struct JsonLimits {
   size_t bytes_max = size_t{64} << 20;
 };
 
-// Parses one whole document. Refuses trailing text, invalid UTF-8 and anything past the limits with
-// a message that gives the byte offset. NaN and Infinity are not JSON.
+// Parses one whole document. Refuses trailing text, bad UTF-8 and what is past the limits, with the
+// byte offset; NaN and Infinity are not JSON. Of a key that stands twice the last counts.
 Result<json::value> parse_json(std::string_view text, JsonLimits limits = {});
 
 std::string to_string(const json::value& value);

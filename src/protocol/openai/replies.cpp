@@ -1,6 +1,6 @@
 #include "protocol/openai/replies.h"
 
-#include <algorithm>
+#include "base/utf8.h"
 
 namespace pome::protocol::openai {
 namespace {
@@ -99,54 +99,7 @@ json::object completion_choice(const Choice& choice) {
   return body;
 }
 
-// Length of the well-formed sequence at the front, or 0; `ill` is then the length of the maximal
-// prefix of one, at least 1 (Unicode 15, table 3-7).
-size_t sequence_length(std::string_view s, size_t& ill) {
-  const auto at = [&](size_t i) { return static_cast<unsigned char>(s[i]); };
-  const unsigned char lead = at(0);
-  ill = 1;
-  if (lead < 0x80) {
-    return 1;
-  }
-  const size_t length = lead >= 0xc2 && lead <= 0xdf   ? 2
-                        : lead >= 0xe0 && lead <= 0xef ? 3
-                        : lead >= 0xf0 && lead <= 0xf4 ? 4
-                                                       : 0;
-  for (size_t i = 1; i < length; ++i) {
-    const unsigned char low = i > 1 ? 0x80 : lead == 0xe0 ? 0xa0 : lead == 0xf0 ? 0x90 : 0x80;
-    const unsigned char high = i > 1 ? 0xbf : lead == 0xed ? 0x9f : lead == 0xf4 ? 0x8f : 0xbf;
-    if (i >= s.size() || at(i) < low || at(i) > high) {
-      ill = i;
-      return 0;
-    }
-  }
-  return length;
-}
-
 }  // namespace
-
-int32_t characters_in(std::string_view bytes) {
-  return static_cast<int32_t>(std::count_if(bytes.begin(), bytes.end(), [](char c) {
-    return (static_cast<unsigned char>(c) & 0xc0) != 0x80;
-  }));
-}
-
-std::string valid_utf8(std::string_view bytes) {
-  std::string out;
-  out.reserve(bytes.size());
-  while (!bytes.empty()) {
-    size_t ill = 0;
-    const size_t length = sequence_length(bytes, ill);
-    if (length == 0) {
-      out += "\xef\xbf\xbd";
-      bytes.remove_prefix(ill);
-    } else {
-      out.append(bytes.substr(0, length));
-      bytes.remove_prefix(length);
-    }
-  }
-  return out;
-}
 
 json::object usage_body(const Usage& usage) {
   json::object body;

@@ -70,11 +70,4 @@ struct ModelCard {
 json::object model_body(const ModelCard& card);
 json::object models_body(const std::vector<ModelCard>& cards);
 
-// How many code points begin in `bytes`.
-int32_t characters_in(std::string_view bytes);
-
-// `bytes` with everything that is not UTF-8 replaced by U+FFFD, once for each maximal ill-formed
-// run.
-std::string valid_utf8(std::string_view bytes);
-
 }  // namespace pome::protocol::openai

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "base/log.h"
+#include "base/utf8.h"
 #include "protocol/errors.h"
 #include "protocol/field_table.h"
 
@@ -295,7 +296,7 @@ std::vector<protocol::openai::TokenLogprobs> openai_logprobs(const std::vector<O
     }
     protocol::openai::TokenLogprobs entry{
         .chosen = piece(token.chosen),
-        .characters = token.hidden ? 0 : protocol::openai::characters_in(token.chosen.bytes)};
+        .characters = token.hidden ? 0 : characters_in(token.chosen.bytes)};
     for (const TokenPiece& other : token.top) {
       entry.top.push_back(piece(other));
     }

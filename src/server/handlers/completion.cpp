@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/utf8.h"
 #include "protocol/errors.h"
 #include "protocol/openai/completions.h"
 #include "protocol/openai/replies.h"
@@ -68,9 +69,9 @@ int32_t characters_of(const text::Tokenizer& tokenizer, const openai::Prompt& pr
         first && token.chosen.token == tokenizer.bos() && !text->starts_with(token.chosen.bytes);
     const bool eos =
         last && token.chosen.token == tokenizer.eos() && !text->ends_with(token.chosen.bytes);
-    return bos || eos ? 0 : openai::characters_in(token.chosen.bytes);
+    return bos || eos ? 0 : characters_in(token.chosen.bytes);
   }
-  return special ? 0 : openai::characters_in(token.chosen.bytes);
+  return special ? 0 : characters_in(token.chosen.bytes);
 }
 
 // One entry for each prompt token that stands before `scores` or among them; the first token has no

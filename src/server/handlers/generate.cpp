@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
+#include "base/utf8.h"
 #include "protocol/errors.h"
-#include "protocol/openai/replies.h"
 #include "server/handlers/answer.h"
 #include "server/handlers/handlers.h"
 
@@ -72,7 +72,7 @@ Result<GenerateWork> read_generate(const ServerContext& context, const Request& 
 }
 
 native::LogprobEntry entry_of(const TokenPiece& piece) {
-  return {piece.token, piece.logprob, protocol::openai::valid_utf8(piece.bytes)};
+  return {piece.token, piece.logprob, valid_utf8(piece.bytes)};
 }
 
 native::TokenLogprobs logprobs_of(const OutputToken& token) {

@@ -5,8 +5,8 @@
 #include <span>
 
 #include "base/log.h"
+#include "base/utf8.h"
 #include "protocol/errors.h"
-#include "protocol/openai/replies.h"
 
 namespace pome::server {
 namespace {
@@ -197,8 +197,8 @@ void RequestRecord::log_received(const std::vector<PromptJob>& prompts, bool str
       // A token has at least one byte, or none at all where it is a control token.
       const size_t shown = journal_.log_.level == 2 ? std::min(prompt.tokens.size(), kLoggedBytes)
                                                     : prompt.tokens.size();
-      const std::string text = protocol::openai::valid_utf8(
-          journal_.text_.tokenizer.decode(std::span(prompt.tokens).first(shown)));
+      const std::string text =
+          valid_utf8(journal_.text_.tokenizer.decode(std::span(prompt.tokens).first(shown)));
       texts.push_back(json::value(journal_.log_.level == 2 ? beginning_of(text, kLoggedBytes)
                                                            : std::string_view(text)));
     }

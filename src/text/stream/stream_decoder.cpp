@@ -2,41 +2,12 @@
 
 #include <utility>
 
+#include "base/utf8.h"
+
 namespace pome::text {
 namespace {
 
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
-
-// Bytes of the character that `lead` begins; 0: no character begins so (RFC 3629).
-size_t character_bytes(unsigned char lead) {
-  if (lead < 0x80) {
-    return 1;
-  }
-  if (lead >= 0xC2 && lead <= 0xDF) {
-    return 2;
-  }
-  if (lead >= 0xE0 && lead <= 0xEF) {
-    return 3;
-  }
-  return lead >= 0xF0 && lead <= 0xF4 ? 4 : 0;
-}
-
-// Whether `byte` may follow `lead` as the second byte: no overlong forms, no surrogates, nothing
-// past U+10FFFF.
-bool may_be_second(unsigned char lead, unsigned char byte) {
-  switch (lead) {
-    case 0xE0:
-      return byte >= 0xA0 && byte <= 0xBF;
-    case 0xED:
-      return byte >= 0x80 && byte <= 0x9F;
-    case 0xF0:
-      return byte >= 0x90 && byte <= 0xBF;
-    case 0xF4:
-      return byte >= 0x80 && byte <= 0x8F;
-    default:
-      return byte >= 0x80 && byte <= 0xBF;
-  }
-}
 
 }  // namespace
 
