@@ -18,6 +18,18 @@ inline int64_t prompt_token_count(const Job& job) {
   return total;
 }
 
+inline Status check_tokens(const std::vector<Token>& tokens, const ModelInfo& model,
+                           const char* field) {
+  for (const Token token : tokens) {
+    if (token < 0 || token >= model.vocab_tokens) {
+      return invalid(fmt::format("[{}] expected token ids in [0, {}), got {}", field,
+                                 model.vocab_tokens, token),
+                     field);
+    }
+  }
+  return {};
+}
+
 inline Status check_logprobs(const Job& job, const ModelInfo& model, int64_t prompt) {
   if (job.top_logprobs < -1 || job.top_logprobs > sampling::kTopLogprobsMax) {
     return invalid(fmt::format("[top_logprobs] expected 0 to {}, got {}", sampling::kTopLogprobsMax,
@@ -34,13 +46,7 @@ inline Status check_logprobs(const Job& job, const ModelInfo& model, int64_t pro
                                sampling::kLogprobTokensMax, job.logprob_tokens.size()),
                    "logprob_tokens");
   }
-  for (const Token token : job.logprob_tokens) {
-    if (token < 0 || token >= model.vocab_tokens) {
-      return invalid(fmt::format("[logprob_tokens] expected token ids in [0, {}), got {}",
-                                 model.vocab_tokens, token),
-                     "logprob_tokens");
-    }
-  }
+  POME_TRY(check_tokens(job.logprob_tokens, model, "logprob_tokens"));
   if (!job.logprob_tokens.empty() && job.top_logprobs < 0 && job.score_from < 0) {
     return invalid("[logprob_tokens] needs log probabilities of the output or of the prompt",
                    "logprob_tokens");
@@ -80,14 +86,9 @@ inline Status check_job(const Job& job, const ModelInfo& model) {
   }
   POME_TRY(check_logprobs(job, model, prompt));
   for (const Segment& segment : job.segments) {
-    for (const Token token : segment.tokens) {
-      if (token < 0 || token >= model.vocab_tokens) {
-        return invalid(fmt::format("[prompt] expected token ids in [0, {}), got {}",
-                                   model.vocab_tokens, token),
-                       "prompt");
-      }
-    }
+    POME_TRY(check_tokens(segment.tokens, model, "prompt"));
   }
+  POME_TRY(check_tokens(job.stop_tokens, model, "stop_token_ids"));
   return sampling::check_params(job.sampling, model.vocab_tokens);
 }
 

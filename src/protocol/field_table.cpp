@@ -94,6 +94,20 @@ Result<std::vector<std::string>> check_fields(const json::object& object, const 
   return hints;
 }
 
+Result<const json::object*> request_object(const json::value& body, const FieldTable& table,
+                                           std::vector<std::string>& hints) {
+  const json::object* object = body.if_object();
+  if (object == nullptr) {
+    return invalid(fmt::format("expected a JSON object, got {}", json_type_name(body)));
+  }
+  Result<std::vector<std::string>> found = check_fields(*object, table);
+  if (!found) {
+    return found.error();
+  }
+  hints.insert(hints.end(), found->begin(), found->end());
+  return object;
+}
+
 std::string fields_markdown(const FieldTable& table) {
   std::string out = fmt::format("## {}\n\n| field | use | note |\n|---|---|---|\n", table.endpoint);
   for (const Field& field : table.fields) {

@@ -27,7 +27,7 @@ struct Field {
 };
 
 struct FieldTable {
-  std::string_view endpoint;  // "POST /v1/chat/completions"
+  std::string_view endpoint;  // "POST /v1/chat/completions", "messages of POST …"
   std::span<const Field> fields;
 };
 
@@ -35,6 +35,11 @@ struct FieldTable {
 // the field (`prefix` stands before it: "sampling_params."); the names of the hints come back.
 Result<std::vector<std::string>> check_fields(const json::object& object, const FieldTable& table,
                                               std::string_view prefix = {});
+
+// The object that a request's body is, held against the endpoint's table; the names of its hints
+// are added to `hints`.
+Result<const json::object*> request_object(const json::value& body, const FieldTable& table,
+                                           std::vector<std::string>& hints);
 
 // One Markdown section a table, as docs/api-fields.md holds it.
 std::string fields_markdown(const FieldTable& table);

@@ -130,8 +130,15 @@ std::vector<std::string> ObjectReader::strings(std::string_view name, ListLimits
 }
 
 std::vector<Token> ObjectReader::tokens(std::string_view name, size_t items_max) {
-  const json::array* list = array(name);
+  const json::value* list = value(name);
+  return list == nullptr ? std::vector<Token>() : tokens_in(name, *list, items_max);
+}
+
+std::vector<Token> ObjectReader::tokens_in(std::string_view name, const json::value& value,
+                                           size_t items_max) {
+  const json::array* list = value.if_array();
   if (list == nullptr) {
+    wrong_type(name, "a list of token ids", value);
     return {};
   }
   if (list->size() > items_max) {

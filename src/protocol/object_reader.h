@@ -46,16 +46,18 @@ class ObjectReader {
   std::vector<std::string> strings(std::string_view name, ListLimits limits);
   // A list of non-negative token ids.
   std::vector<Token> tokens(std::string_view name, size_t items_max);
+  // The same of a value inside the field.
+  std::vector<Token> tokens_in(std::string_view name, const json::value& list, size_t items_max);
   const json::object* object(std::string_view name);
   const json::array* array(std::string_view name);
   const json::value* value(std::string_view name) const;  // nullptr when absent or null
 
   void fail(std::string_view name, std::string_view message);
   void fail(Error error);
-  std::string full_name(std::string_view name) const;
   Status status() const;
 
  private:
+  std::string full_name(std::string_view name) const;
   void wrong_type(std::string_view name, std::string_view expected, const json::value& value);
 
   const json::object& object_;

@@ -377,6 +377,11 @@ TEST(EchoEngine, RefusesWhatCanNeverFitWithTheArithmetic) {
   EXPECT_THAT(over.error().message, testing::HasSubstr("8000 + max_tokens 193 = 8193"));
   EXPECT_FALSE(engine.submit(job_of(3, {})).ok());
   EXPECT_FALSE(engine.submit(job_of(4, {257})).ok());
+  Job stop = job_of(6, {1});
+  stop.stop_tokens = {256};
+  EXPECT_TRUE(engine.submit(stop).ok());
+  stop.stop_tokens = {257};
+  EXPECT_EQ(engine.submit(stop).error().field, "stop_token_ids");
   EXPECT_FALSE(engine.submit(job_of(5, {1}, -1)).ok());
 }
 

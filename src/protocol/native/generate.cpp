@@ -11,6 +11,8 @@ namespace pome::protocol::native {
 namespace {
 
 constexpr int32_t kMaxNewTokensDefault = 128;
+constexpr GenerationNames kNames = {
+    .seed = "sampling_seed", .min_tokens = "min_new_tokens", .keep_stop = "no_stop_trim"};
 
 void read_texts(ObjectReader& reader, const json::value& text, GenerateRequest& request) {
   if (text.is_string()) {
@@ -51,14 +53,7 @@ void read_input_ids(ObjectReader& reader, GenerateRequest& request) {
     return;
   }
   for (const json::value& item : *list) {
-    json::object one;
-    one["input_ids"] = item;
-    ObjectReader inner(one);
-    request.prompts.emplace_back(inner.tokens("input_ids", kPromptTokensMax));
-    if (const Status status = inner.status(); !status) {
-      reader.fail(status.error());
-      return;
-    }
+    request.prompts.emplace_back(reader.tokens_in("input_ids", item, kPromptTokensMax));
   }
 }
 
@@ -91,10 +86,7 @@ Result<SamplingObject> read_sampling_object(const json::object& object,
   hints.insert(hints.end(), found->begin(), found->end());
   SamplingObject out{.fields = defaults};
   ObjectReader reader(object, std::move(prefix));
-  read_generation_fields(
-      reader,
-      {.seed = "sampling_seed", .min_tokens = "min_new_tokens", .keep_stop = "no_stop_trim"},
-      out.fields);
+  read_generation_fields(reader, kNames, out.fields);
   out.max_tokens_named = reader.value("max_new_tokens") != nullptr;
   out.fields.max_tokens = out.max_tokens_named
                               ? read_token_limit(reader, "max_new_tokens", ZeroTokens::accepted)
@@ -292,18 +284,13 @@ json::value finish_body(const GenerateOutput& output) {
 
 Result<GenerateRequest> parse_generate_request(const json::value& body,
                                                const sampling::Params& defaults) {
-  const json::object* object = body.if_object();
-  if (object == nullptr) {
-    return invalid(fmt::format("expected a JSON object, got {}", json_type_name(body)));
-  }
   GenerateRequest request;
-  Result<std::vector<std::string>> hints = check_fields(*object, generate_fields());
-  if (!hints) {
-    return hints.error();
+  const Result<const json::object*> object = request_object(body, generate_fields(), request.hints);
+  if (!object) {
+    return object.error();
   }
-  request.hints = std::move(*hints);
 
-  ObjectReader reader(*object);
+  ObjectReader reader(**object);
   read_prompts(reader, request);
   POME_TRY(reader.status());
   GenerationFields shared;

@@ -11,15 +11,10 @@
 namespace pome::protocol::native {
 namespace {
 
+// These endpoints have no hints.
 Result<const json::object*> object_of(const json::value& body, const FieldTable& table) {
-  const json::object* object = body.if_object();
-  if (object == nullptr) {
-    return invalid(fmt::format("expected a JSON object, got {}", json_type_name(body)));
-  }
-  if (Result<std::vector<std::string>> hints = check_fields(*object, table); !hints) {
-    return hints.error();
-  }
-  return object;
+  std::vector<std::string> hints;
+  return request_object(body, table, hints);
 }
 
 }  // namespace
@@ -86,11 +81,7 @@ Result<DetokenizeRequest> parse_detokenize_request(const json::value& body) {
     return reader.status().error();
   }
   for (const json::value& item : *list) {
-    json::object one;
-    one["tokens"] = item;
-    ObjectReader inner(one);
-    request.tokens.push_back(inner.tokens("tokens", kPromptTokensMax));
-    POME_TRY(inner.status());
+    request.tokens.push_back(reader.tokens_in("tokens", item, kPromptTokensMax));
   }
   POME_TRY(reader.status());
   return request;

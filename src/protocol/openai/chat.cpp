@@ -215,19 +215,14 @@ StreamOptions read_stream_options(ObjectReader& reader, bool stream) {
 }
 
 Result<ChatRequest> parse_chat_request(const json::value& body, const sampling::Params& defaults) {
-  const json::object* object = body.if_object();
-  if (object == nullptr) {
-    return invalid(fmt::format("expected a JSON object, got {}", json_type_name(body)));
-  }
   ChatRequest request;
-  Result<std::vector<std::string>> hints = check_fields(*object, chat_fields());
-  if (!hints) {
-    return hints.error();
+  const Result<const json::object*> object = request_object(body, chat_fields(), request.hints);
+  if (!object) {
+    return object.error();
   }
-  request.hints = std::move(*hints);
   request.generation.sampling = defaults;
 
-  ObjectReader reader(*object);
+  ObjectReader reader(**object);
   request.model = reader.string("model", kNameBytesMax).value_or("");
   read_messages(reader, request);
   read_template_fields(reader, request);

@@ -36,14 +36,7 @@ void read_prompts(ObjectReader& reader, CompletionRequest& request) {
     if (item.is_string()) {
       request.prompts.emplace_back(std::string(item.get_string()));
     } else if (item.is_array()) {
-      json::object one;
-      one["prompt"] = item;
-      ObjectReader inner(one);
-      request.prompts.emplace_back(inner.tokens("prompt", kPromptTokensMax));
-      if (const Status status = inner.status(); !status) {
-        reader.fail(status.error());
-        return;
-      }
+      request.prompts.emplace_back(reader.tokens_in("prompt", item, kPromptTokensMax));
     } else {
       reader.fail("prompt", fmt::format("expected strings or lists of token ids, got {}",
                                         json_type_name(item)));
@@ -56,19 +49,15 @@ void read_prompts(ObjectReader& reader, CompletionRequest& request) {
 
 Result<CompletionRequest> parse_completion_request(const json::value& body,
                                                    const sampling::Params& defaults) {
-  const json::object* object = body.if_object();
-  if (object == nullptr) {
-    return invalid(fmt::format("expected a JSON object, got {}", json_type_name(body)));
-  }
   CompletionRequest request;
-  Result<std::vector<std::string>> hints = check_fields(*object, completion_fields());
-  if (!hints) {
-    return hints.error();
+  const Result<const json::object*> object =
+      request_object(body, completion_fields(), request.hints);
+  if (!object) {
+    return object.error();
   }
-  request.hints = std::move(*hints);
   request.generation.sampling = defaults;
 
-  ObjectReader reader(*object);
+  ObjectReader reader(**object);
   request.model = reader.string("model", kNameBytesMax).value_or("");
   read_prompts(reader, request);
   request.echo = reader.boolean("echo").value_or(false);

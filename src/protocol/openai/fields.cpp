@@ -170,7 +170,7 @@ const FieldTable& completion_fields() {
 }
 
 const FieldTable& message_fields() {
-  static constexpr FieldTable table{"An entry of messages", kMessage};
+  static constexpr FieldTable table{"messages of POST /v1/chat/completions", kMessage};
   return table;
 }
 

@@ -176,25 +176,12 @@ TEST(Replies, CompletionsListTheChosenTokenAmongTheBestAndNullBeforeTheFirst) {
   EXPECT_EQ(to_string(body.at("text_offset")), "[10,11,12,12]");
 }
 
-TEST(Replies, CharactersAreCountedWhereTheyBegin) {
-  EXPECT_EQ(characters_in(""), 0);
-  EXPECT_EQ(characters_in("aé👍"), 3);
-  EXPECT_EQ(characters_in("\xa9\xc3"), 1);
-}
-
 TEST(Replies, AUsageChunkHasNoChoices) {
   EXPECT_THAT(
       to_string(usage_chunk({.id = "i", .created_s = 1, .model = "m"}, "text_completion",
                             {.prompt_tokens = 1, .completion_tokens = 2})),
       HasSubstr(
           R"("choices":[],"usage":{"prompt_tokens":1,"completion_tokens":2,"total_tokens":3)"));
-}
-
-TEST(Replies, BytesThatAreNoTextBecomeOneReplacementPerIllFormedRun) {
-  EXPECT_EQ(valid_utf8("a\xf0\x9f\x91"), "a\xef\xbf\xbd");
-  EXPECT_EQ(valid_utf8("\xff\xfe"), "\xef\xbf\xbd\xef\xbf\xbd");
-  EXPECT_EQ(valid_utf8("\xed\xa0\x80"), "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd");  // a surrogate
-  EXPECT_EQ(valid_utf8("é👍"), "é👍");
 }
 
 TEST(Fields, EachStandsOnceInItsTable) {

@@ -56,9 +56,13 @@ Status check_host_and_origin(const Request& request, const GuardOptions& options
       }) > 1) {
     return invalid("expected one Host header", "Host");
   }
-  const std::string_view host = request.header("Host").value_or("");
+  const auto given = request.header("Host");
+  const std::string_view host = given.value_or("");
   const std::string bound = host_name(options.host);
   const std::string name = host_name(host);
+  if (given && name.empty()) {
+    return invalid("the Host header names no host", "Host");
+  }
   if (is_loopback_name(bound) && !host.empty() && !is_loopback_name(name) && name != bound) {
     return Error{ErrorCode::forbidden,
                  "the Host header does not name this machine; a server on a loopback address "

@@ -22,7 +22,7 @@ bool is_loopback_name(std::string_view host);
 // A page on another site must not reach a server on this machine through the user's browser: on a
 // loopback bind the Host must name this machine (DNS rebinding), and on every bind an Origin, if
 // there is one, must be a loopback page, a page of the same host, or one that --allowed-origins
-// names. `forbidden` otherwise.
+// names. `forbidden` otherwise; a second Host, or one that names nothing, is `invalid_argument`.
 Status check_host_and_origin(const Request& request, const GuardOptions& options);
 
 // The Access-Control-Allow-Origin value for a request that passed; empty when it has no Origin.

@@ -37,6 +37,19 @@ TEST(Guards, ASecondHostIsRefusedWhateverItNames) {
   }
 }
 
+TEST(Guards, AHostThatNamesNothingIsRefused) {
+  for (const char* bound : {"127.0.0.1", "0.0.0.0"}) {
+    const GuardOptions options{.host = bound, .api_key = "", .allowed_origins = {}};
+    for (const char* host : {"", ":30000", "[]", "[]:80"}) {
+      const Status status = check_host_and_origin(with({{"Host", host}}), options);
+      ASSERT_FALSE(status.ok()) << host;
+      EXPECT_EQ(status.error().code, ErrorCode::invalid_argument) << host;
+      EXPECT_EQ(status.error().field, "Host");
+    }
+    EXPECT_TRUE(check_host_and_origin(with({}), options).ok()) << "HTTP/1.0 has none";
+  }
+}
+
 TEST(Guards, AnOpenBindTakesAnyHostAndStillChecksOrigins) {
   const GuardOptions options{
       .host = "0.0.0.0", .api_key = "", .allowed_origins = {"https://chat.example"}};
