@@ -20,8 +20,7 @@ using tensor::LoadError;
 
 constexpr size_t kDropBytes = size_t{4} << 20;
 
-// The rows of a matrix in a file, read each once; drops the pages of a run of rows when the last of
-// them was read.
+// The rows of a matrix in a file; drops the pages of a run of rows when the last of them was read.
 class FileRows {
  public:
   FileRows(const FileTensor& tensor, std::optional<std::vector<int32_t>> order)

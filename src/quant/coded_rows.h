@@ -21,8 +21,8 @@ struct CodedRows {
   int code_bits = 0;
   int group_size = 0;
   std::optional<int> zero_point;  // bias is -zero_point * scale everywhere
-  // Fills one row: `columns` codes, columns / group_size scales and biases. From any thread, each
-  // row once; pages of the file go when all rows on them were read.
+  // Fills one row: `columns` codes, columns / group_size scales and biases. From any thread, and
+  // again for a packer that starts over; pages of the file go when all rows on them were read.
   std::function<void(int64_t row, std::span<uint8_t> codes, std::span<float> scales,
                      std::span<float> biases)>
       fill_row;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <limits>
 
 #include "kernels/backend.h"
@@ -118,6 +119,25 @@ TEST(QuantizedPanels, StoreHalfScalesAndNoBiasesWhereThatIsExact) {
   EXPECT_EQ(bytes(Factors::half_biases), 16u * 1024 / 2 + 16 * 32 * 4);
   EXPECT_EQ(bytes(Factors::float_zero_point), 16u * 1024 / 2 + 16 * 32 * 4);
   EXPECT_EQ(bytes(Factors::float_biases), 16u * 1024 / 2 + 16 * 32 * 8);
+}
+
+TEST(QuantizedPanels, ReadARowAgainOnlyWhenPackingStartsOver) {
+  for (const Factors factors : kFactors) {
+    const Matrix m(100, 64, 4, 32, factors);
+    std::vector<std::atomic<int>> reads(static_cast<size_t>(m.rows));
+    PanelSource source = m.source();
+    source.fill_row = [&, fill = source.fill_row](int64_t row, auto codes, auto scales,
+                                                  auto biases) {
+      ++reads[static_cast<size_t>(row)];
+      fill(row, codes, scales, biases);
+    };
+    pack_panels(source);
+    const int most = factors == Factors::half_zero_point ? 1 : 3;
+    for (const auto& count : reads) {
+      EXPECT_GE(count, 1);
+      EXPECT_LE(count, most);
+    }
+  }
 }
 
 TEST(QuantizedPanels, RefuseSizesThatNoLayoutHas) {

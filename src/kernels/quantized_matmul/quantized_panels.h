@@ -18,7 +18,8 @@ struct PanelSource {
   int bits = 4;         // 4: codes 0..15, 8: codes 0..255
   int group_size = 32;  // 16, 32, 64 or 128
   // Fills one row: `columns` codes, columns / group_size scales and biases. Called from several
-  // threads at once, once for each row.
+  // threads at once. A row is asked for again when packing starts over, at most twice; it must come
+  // out the same.
   std::function<void(int64_t row, std::span<uint8_t> codes, std::span<float> scales,
                      std::span<float> biases)>
       fill_row;
@@ -47,9 +48,10 @@ class QuantizedPanels {
   std::shared_ptr<const PanelStorage> storage_;
 };
 
-// Packs on all workers, row by row, so a mapped file is read once and the extra memory is one row a
-// thread. Call it outside of evaluation or on the thread that evaluates. Throws
-// std::invalid_argument for sizes outside the above.
+// Packs on all workers; the extra memory is a panel's rows a thread. First it takes scales to be
+// exact in f16 and biases to follow from them; a row that refutes one of the two makes it start
+// over without that, so such a matrix is read up to there once more. Call it outside of evaluation
+// or on the thread that evaluates. Throws std::invalid_argument for sizes outside the above.
 QuantizedPanels pack_panels(const PanelSource& source);
 
 // The matrix as [N, K] f32: scale * code + bias, rounded once (a fused multiply-add). For tests and
