@@ -1,5 +1,5 @@
 // rooms: base text/chat
-// A chat template: it loads or is refused, and renders or is refused.
+// A chat template, or JSON that holds some: it loads or is refused, and renders or is refused.
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -8,7 +8,7 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   pome::text::ChatTemplateSources sources;
-  sources.jinja_file.emplace(reinterpret_cast<const char*>(data), size);
+  sources.chosen.emplace(reinterpret_cast<const char*>(data), size);
   const auto made =
       pome::text::ChatTemplate::load(sources, {{"bos_token", "<s>"}}, {"<s>", "</s>"});
   if (made) {

@@ -1,6 +1,6 @@
 // rooms: base text/tokenizer text/stream
-// The first byte chooses: a tokenizer.json, or GGUF metadata as JSON. What loads must encode,
-// decode and stream.
+// The first byte chooses: a tokenizer.json, GGUF metadata as JSON, or vocab.json, merges.txt and
+// tokenizer_config.json with zeros between them. What loads must encode, decode and stream.
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -25,6 +25,36 @@ void use(const pome::text::Tokenizer& tokenizer) {
   }
 }
 
+void load_gguf(std::string_view text) {
+  const auto parsed = pome::parse_json(text);
+  if (!parsed || !parsed->is_object()) {
+    return;
+  }
+  if (const auto vocabulary = pome::text::read_gguf_vocabulary(parsed->get_object())) {
+    if (const auto made = pome::text::Tokenizer::from_gguf(*vocabulary)) {
+      use(*made);
+    }
+  }
+}
+
+void load_bpe_files(std::string_view text) {
+  const size_t first = text.find('\0');
+  const size_t second = text.find('\0', first == std::string_view::npos ? first : first + 1);
+  if (second == std::string_view::npos) {
+    return;
+  }
+  const auto config = pome::parse_json(text.substr(second + 1));
+  if (!config || !config->is_object()) {
+    return;
+  }
+  const std::string_view vocab = text.substr(0, first);
+  const std::string_view merges = text.substr(first + 1, second - first - 1);
+  if (const auto made =
+          pome::text::Tokenizer::from_bpe_files(vocab, merges, config->get_object())) {
+    use(*made);
+  }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -32,20 +62,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     return 0;
   }
   const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
-  if (data[0] % 2 == 0) {
-    if (const auto made = pome::text::Tokenizer::from_hf(text, nullptr)) {
-      use(*made);
-    }
-    return 0;
-  }
-  const auto parsed = pome::parse_json(text);
-  if (!parsed || !parsed->is_object()) {
-    return 0;
-  }
-  if (const auto vocabulary = pome::text::read_gguf_vocabulary(parsed->get_object())) {
-    if (const auto made = pome::text::Tokenizer::from_gguf(*vocabulary)) {
-      use(*made);
-    }
+  if (data[0] % 3 == 1) {
+    load_gguf(text);
+  } else if (data[0] % 3 == 2) {
+    load_bpe_files(text);
+  } else if (const auto made = pome::text::Tokenizer::from_hf(text, nullptr)) {
+    use(*made);
   }
   return 0;
 }

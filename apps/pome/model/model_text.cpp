@@ -99,6 +99,7 @@ Result<server::ServedText> read_folder(const std::filesystem::path& folder,
   sources.jinja_file = files.read("chat_template.jinja");
   sources.additional = read_additional(files);
   sources.tokenizer_config = &config.value();
+  sources.processor_json = files.read("chat_template.json");
   return with_templates(std::move(tokenizer).value(), sources);
 }
 

@@ -18,11 +18,15 @@ struct Architecture {
   std::unique_ptr<LanguageModel> (*load)(const tensor::Checkpoint&, const LoadOptions&);
 };
 
+// clang-format off
 constexpr Architecture kArchitectures[] = {
     {"gemma3", "gemma3", load_gemma3},  // multimodal: the text part
-    {"gemma3_text", "gemma3", load_gemma3}, {"llama", "llama", load_llama},
-    {"qwen2", "qwen2", load_qwen2},         {"qwen3", "qwen3", load_qwen3},
+    {"gemma3_text", "gemma3", load_gemma3},
+    {"llama", "llama", load_llama},
+    {"qwen2", "qwen2", load_qwen2},
+    {"qwen3", "qwen3", load_qwen3},
 };
+// clang-format on
 
 const Architecture* find_architecture(const tensor::Checkpoint& checkpoint) {
   const bool gguf = checkpoint.format() == tensor::CheckpointFormat::gguf;

@@ -61,7 +61,7 @@ Result<std::vector<NamedTemplate>> named_templates(const json::value& value,
   return out;
 }
 
-// What --chat-template named: "chatml", Jinja, or JSON with a "chat_template" key.
+// "chatml", Jinja, or JSON with a "chat_template" key.
 Result<std::vector<NamedTemplate>> chosen_templates(const std::string& chosen,
                                                     const std::string& origin) {
   if (chosen == "chatml") {
@@ -118,6 +118,10 @@ Result<Found> find_templates(const ChatTemplateSources& from) {
   if (const json::value* value = in_tokenizer_config(from)) {
     return found("tokenizer_config.json", named_templates(*value, "tokenizer_config.json"));
   }
+  if (from.processor_json) {
+    return found("chat_template.json",
+                 chosen_templates(*from.processor_json, "chat_template.json"));
+  }
   if (!from.gguf.empty()) {
     return Found{"tokenizer.chat_template", from.gguf};
   }
@@ -141,7 +145,7 @@ Error no_such_template(const Found& found, const std::string& name) {
 
 bool ChatTemplateSources::empty() const {
   return !chosen && !jinja_file && additional.empty() && !in_tokenizer_config(*this) &&
-         gguf.empty();
+         !processor_json && gguf.empty();
 }
 
 Result<ChosenTemplates> choose_templates(const ChatTemplateSources& sources) {

@@ -19,7 +19,9 @@ struct ChatTemplateSources {
   std::optional<std::string> jinja_file;  // chat_template.jinja; "default" beside the next
   std::vector<NamedTemplate> additional;  // additional_chat_templates/<name>.jinja
   const json::object* tokenizer_config =
-      nullptr;                      // tokenizer_config.json: a string or a list of named templates
+      nullptr;  // tokenizer_config.json: a string or a list of named templates
+  // chat_template.json, which multimodal folders have: JSON with a "chat_template" key.
+  std::optional<std::string> processor_json;
   std::vector<NamedTemplate> gguf;  // tokenizer.chat_template and tokenizer.chat_template.<name>
 
   // --hf-chat-template-name: the one of several that every chat uses.

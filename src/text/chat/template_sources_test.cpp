@@ -84,6 +84,20 @@ TEST(TemplateSources, FilesOfTheFolderReplaceWhatTokenizerConfigHolds) {
   EXPECT_EQ(renders(sources).first, "named default");
 }
 
+TEST(TemplateSources, AProcessorsTemplateComesAfterTheTokenizers) {
+  ChatTemplateSources sources;
+  sources.processor_json = R"({"chat_template": "processor"})";
+  EXPECT_EQ(renders(sources).first, "processor");
+  const json::object config = {{"chat_template", "tokenizer"}};
+  sources.tokenizer_config = &config;
+  EXPECT_EQ(renders(sources).first, "tokenizer");
+  const json::object silent = {{"chat_template", nullptr}};
+  sources.tokenizer_config = &silent;
+  EXPECT_EQ(renders(sources).first, "processor");
+  sources.processor_json = "{}";
+  EXPECT_THAT(renders(sources).first, HasSubstr("chat_template.json"));
+}
+
 TEST(TemplateSources, WithoutADefaultTheFirstIsTaken) {
   ChatTemplateSources sources;
   sources.additional = {{"answer", "a"}, {"search", "b"}};
