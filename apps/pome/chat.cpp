@@ -24,14 +24,12 @@
 namespace pome::apps {
 namespace {
 
-constexpr const char* kHelp = R"(usage: pome chat [MODEL] [--url URL] [FLAG…]
+const std::string kHelp = R"(usage: pome chat [MODEL] [--url URL] [FLAG…]
 
 Talks to a model in the terminal: smollm2 unless MODEL or --model-path names another. With --url it
 talks to a server (pome's or any that speaks OpenAI's /v1/chat/completions). Standard input may be a
 pipe: each line is a question.
 
-  --url URL               http://127.0.0.1:30000, say; POME_API_KEY is sent as its key
-  --system TEXT           what the model is told first
 )";
 
 constexpr const char* kCommands = R"(  /clear           forget the conversation
@@ -58,7 +56,10 @@ class Chat {
     }
     std::string line;
     while (!done_ && read_line(line)) {
-      if (line.starts_with('/')) {
+      if (const Status text = check_text(line, "the line"); !text) {
+        failed_ = true;
+        fmt::print(stderr, "pome: {}; it is left out\n", text.error().message);
+      } else if (line.starts_with('/')) {
         obey(line);
       } else if (!line.empty()) {
         ask(line);
@@ -225,15 +226,20 @@ Result<std::unique_ptr<Speaker>> make_speaker(const CommandLine& line, const Set
 
 int chat_command(const std::vector<std::string>& words) {
   std::vector<ExtraOption> extras = answer_options_list();
-  extras.push_back({"--system", "what the model is told first", true, "TEXT"});
-  extras.push_back({"--url", "a server to talk to", true, "URL"});
+  extras.push_back({"--system", "What the model is told first.", true, "TEXT"});
+  extras.push_back({"--url",
+                    "A server, say http://127.0.0.1:30000; POME_API_KEY is sent as its key.", true,
+                    "URL"});
   const auto line = parse_command_line(words, true, extras, 1);
   if (!line) {
     return misused(line.error());
   }
   if (line->help || line->help_all) {
-    fmt::print("{}{}{}", kHelp, answer_options_help(), flags_help(line->help_all));
-    return 0;
+    return show_usage(kHelp + extras_help(extras) + flags_help(line->help_all), true);
+  }
+  const std::string system = line->extra("system").value_or("");
+  if (const Status text = check_text(system, "--system"); !text) {
+    return misused(text.error());
   }
   auto options = answer_options(line.value());
   auto settings = Settings::resolve(with_default_model(with_model(line.value())), environment);
@@ -253,8 +259,7 @@ int chat_command(const std::vector<std::string>& words) {
   if (!speaker) {
     return failed(speaker.error());
   }
-  Chat conversation(**speaker, options.value(), line->extra("system").value_or(""),
-                    ::isatty(STDIN_FILENO) == 1);
+  Chat conversation(**speaker, options.value(), system, ::isatty(STDIN_FILENO) == 1);
   chat = &conversation;
   const int code = conversation.run();
   signals.reset();  // before what it speaks to

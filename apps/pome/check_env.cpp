@@ -8,6 +8,7 @@
 #include "hub/transfer/text.h"
 #include "pome/command.h"
 #include "pome/flags/command_line.h"
+#include "pome/flags/help.h"
 #include "pome/host/environment.h"
 #include "pome/host/machine.h"
 #include "pome/host/report.h"
@@ -107,16 +108,18 @@ std::vector<Fact> facts_of(const Machine& machine, const Accelerator& accelerato
 }  // namespace
 
 int check_env_command(const std::vector<std::string>& words) {
-  const auto line = parse_command_line(words, false, {{"--json", "for programs", false}}, 0);
+  const std::vector<ExtraOption> extras = {{"--json", "For programs.", false}};
+  const auto line = parse_command_line(words, false, extras, 0);
   if (!line) {
     return misused(line.error());
   }
   if (line->help || line->help_all) {
-    fmt::print(
-        "usage: pome check-env [--json]\n\nThis machine as pome sees it, and what is missing to "
-        "serve. Paste it "
-        "into reports.\n");
-    return 0;
+    return show_usage(R"(usage: pome check-env [--json]
+
+This machine as pome sees it, and what is missing to serve. Paste it into reports.
+
+)" + extras_help(extras),
+                      true);
   }
   const hub::Settings hub = hub::settings_from(environment);
   const Machine machine = this_machine(hub.pome_cache.string());

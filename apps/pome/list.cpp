@@ -8,6 +8,7 @@
 #include "hub/transfer/text.h"
 #include "pome/command.h"
 #include "pome/flags/command_line.h"
+#include "pome/flags/help.h"
 #include "pome/host/environment.h"
 #include "pome/host/report.h"
 
@@ -26,16 +27,18 @@ void print_json(const std::vector<hub::LocalModel>& models) {
 }  // namespace
 
 int list_command(const std::vector<std::string>& words) {
-  const auto line = parse_command_line(words, false, {{"--json", "for programs", false}}, 0);
+  const std::vector<ExtraOption> extras = {{"--json", "For programs.", false}};
+  const auto line = parse_command_line(words, false, extras, 0);
   if (!line) {
     return misused(line.error());
   }
   if (line->help || line->help_all) {
-    fmt::print(
-        "usage: pome list [--json]\n\nThe models on this machine that are whole, in pome's cache "
-        "and in Hugging "
-        "Face's.\n");
-    return 0;
+    return show_usage(R"(usage: pome list [--json]
+
+The models on this machine that are whole, in pome's cache and in Hugging Face's.
+
+)" + extras_help(extras),
+                      true);
   }
   const auto models = hub::list_local(hub::settings_from(environment));
   if (line->has("json")) {

@@ -15,13 +15,13 @@
 namespace pome::apps {
 
 int pull_command(const std::vector<std::string>& words) {
-  const auto line =
-      parse_command_line(words, false, {{"--revision", "branch, tag or commit", true, "REV"}}, 1);
+  const std::vector<ExtraOption> extras = {{"--revision", "Branch, tag or commit.", true, "REV"}};
+  const auto line = parse_command_line(words, false, extras, 1);
   if (!line) {
     return misused(line.error());
   }
   if (line->help || line->help_all || line->positionals.empty()) {
-    fmt::print(R"(usage: pome pull NAME [--revision REV]
+    return show_usage(R"(usage: pome pull NAME [--revision REV]
 
 NAME is a short name (smollm2, gemma3-270m), a Hugging Face id (organisation/name), one
 quantization of a GGUF repository (organisation/name:Q4_K_M) or one file of it
@@ -29,8 +29,9 @@ quantization of a GGUF repository (organisation/name:Q4_K_M) or one file of it
 
 Variables: HF_HOME, HF_HUB_CACHE, HF_TOKEN, HF_ENDPOINT, HF_HUB_OFFLINE; POME_CACHE,
 POME_PYPI_INDEX, PIP_INDEX_URL; SSL_CERT_FILE, HTTPS_PROXY, NO_PROXY.
-)");
-    return line->help || line->help_all ? 0 : kMisused;
+
+)" + extras_help(extras),
+                      line->help || line->help_all);
   }
   const hub::PullRequest request{line->positionals.front(),
                                  line->extra("revision").value_or("main")};

@@ -9,23 +9,26 @@
 #include "hub/transfer/text.h"
 #include "pome/command.h"
 #include "pome/flags/command_line.h"
+#include "pome/flags/help.h"
 #include "pome/host/environment.h"
 #include "pome/host/report.h"
 
 namespace pome::apps {
 
 int rm_command(const std::vector<std::string>& words) {
-  const auto line = parse_command_line(words, false, {{"-y,--yes", "without asking", false}}, 1);
+  const std::vector<ExtraOption> extras = {{"-y,--yes", "Without asking.", false}};
+  const auto line = parse_command_line(words, false, extras, 1);
   if (!line) {
     return misused(line.error());
   }
   if (line->help || line->help_all || line->positionals.empty()) {
-    fmt::print(
-        "usage: pome rm NAME [-y]\n\nRemoves a pulled model, unfinished downloads of it included. "
-        "A model in "
-        "Hugging Face's cache goes for\nits other users too, so pome asks first; -y answers "
-        "yes.\n");
-    return line->help || line->help_all ? 0 : kMisused;
+    return show_usage(R"(usage: pome rm NAME [-y]
+
+Removes a pulled model, unfinished downloads of it included. A model in Hugging Face's cache goes
+for its other users too, so pome asks first.
+
+)" + extras_help(extras),
+                      line->help || line->help_all);
   }
   const std::string& name = line->positionals.front();
   if (!line->has("yes") && ::isatty(STDIN_FILENO) == 1) {

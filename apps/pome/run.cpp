@@ -20,27 +20,28 @@
 namespace pome::apps {
 namespace {
 
-constexpr const char* kHelp = R"(usage: pome run PROMPT [--model-path MODEL] [FLAG…]
+const std::string kHelp = R"(usage: pome run PROMPT [--model-path MODEL] [FLAG…]
 
 Answers one prompt on standard output and exits; `-` reads the prompt from standard input. Speeds
 go to standard error. The model is smollm2 unless --model-path names another. Ctrl-C ends the
 answer.
 
-  --system TEXT           what the model is told before the prompt
 )";
 
 std::string read_all_input() {
   return {std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>()};
 }
 
-json::array messages_of(const CommandLine& line) {
+Result<json::array> messages_of(const CommandLine& line) {
   const std::string& word = line.positionals.front();
+  const std::string prompt = word == "-" ? read_all_input() : word;
   json::array messages;
   if (const auto system = line.extra("system")) {
+    POME_TRY(check_text(*system, "--system"));
     messages.push_back(json::object{{"role", "system"}, {"content", *system}});
   }
-  messages.push_back(
-      json::object{{"role", "user"}, {"content", word == "-" ? read_all_input() : word}});
+  POME_TRY(check_text(prompt, "the prompt"));
+  messages.push_back(json::object{{"role", "user"}, {"content", prompt}});
   return messages;
 }
 
@@ -48,19 +49,25 @@ json::array messages_of(const CommandLine& line) {
 
 int run_command(const std::vector<std::string>& words) {
   std::vector<ExtraOption> extras = answer_options_list();
-  extras.push_back({"--system", "what the model is told before the prompt", true, "TEXT"});
+  extras.push_back({"--system", "What the model is told before the prompt.", true, "TEXT"});
   const auto line = parse_command_line(words, true, extras, 1);
   if (!line) {
     return misused(line.error());
   }
-  if (line->help || line->help_all || line->positionals.empty()) {
-    fmt::print("{}{}{}", kHelp, answer_options_help(), flags_help(line->help_all));
-    return line->help || line->help_all ? 0 : kMisused;
+  if (line->help || line->help_all) {
+    return show_usage(kHelp + extras_help(extras) + flags_help(line->help_all), true);
+  }
+  if (line->positionals.empty()) {
+    return show_usage(kHelp, false);
   }
   auto options = answer_options(line.value());
   auto settings = Settings::resolve(with_default_model(line->flags), environment);
   if (!options || !settings) {
     return misused(options ? settings.error() : options.error());
+  }
+  const auto messages = messages_of(line.value());
+  if (!messages) {
+    return misused(messages.error());
   }
   log::set_level(log::parse_level(settings->text("--log-level")).value());
   std::atomic<bool> stop{false};
@@ -77,7 +84,7 @@ int run_command(const std::vector<std::string>& words) {
     std::fwrite(piece.data(), 1, piece.size(), stdout);
     std::fflush(stdout);
   };
-  const auto answer = (*speaker)->answer(messages_of(line.value()), options.value(), print, stop);
+  const auto answer = (*speaker)->answer(messages.value(), options.value(), print, stop);
   if (!answer) {
     return failed(answer.error());
   }

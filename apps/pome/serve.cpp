@@ -211,14 +211,13 @@ int serve_command(const std::vector<std::string>& words) {
     return misused(line.error());
   }
   if (line->help || line->help_all) {
-    fmt::print(
-        "usage: pome serve [MODEL] [FLAG…]\n\nServes a model at http://127.0.0.1:30000 with "
-        "OpenAI's endpoints "
-        "(/v1/chat/completions, /v1/completions,\n/v1/models) and SGLang's (/generate, /health, "
-        "/get_server_info). SIGTERM and Ctrl-C finish what runs and\nexit; a second Ctrl-C exits "
-        "at once.\n{}",
-        flags_help(line->help_all));
-    return 0;
+    return show_usage(R"(usage: pome serve [MODEL] [FLAG…]
+
+Serves a model at http://127.0.0.1:30000 with OpenAI's endpoints (/v1/chat/completions,
+/v1/completions, /v1/models) and SGLang's (/generate, /health, /get_server_info). SIGTERM and Ctrl-C
+finish what runs and exit; a second Ctrl-C exits at once.
+)" + flags_help(line->help_all),
+                      true);
   }
   auto settings = Settings::resolve(with_model(*line), environment);
   if (!settings) {

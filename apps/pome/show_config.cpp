@@ -84,17 +84,18 @@ json::array to_json(const std::vector<Row>& rows) {
 }  // namespace
 
 int show_config_command(const std::vector<std::string>& words) {
-  const auto line = parse_command_line(words, true, {{"--json", "for programs", false}}, 1);
+  const std::vector<ExtraOption> extras = {{"--json", "For programs.", false}};
+  const auto line = parse_command_line(words, true, extras, 1);
   if (!line) {
     return misused(line.error());
   }
   if (line->help || line->help_all) {
-    fmt::print(
-        "usage: pome show-config [MODEL] [--json] [FLAG…]\n\nEvery setting that `pome serve` would "
-        "have with the "
-        "same flags, and where it comes from.\n{}",
-        flags_help(line->help_all));
-    return 0;
+    return show_usage(R"(usage: pome show-config [MODEL] [--json] [FLAG…]
+
+Every setting that `pome serve` would have with the same flags, and where it comes from.
+
+)" + extras_help(extras) + flags_help(line->help_all),
+                      true);
   }
   auto settings = Settings::resolve(with_model(*line), environment);
   if (!settings) {

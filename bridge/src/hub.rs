@@ -6,6 +6,7 @@
 use std::ffi::c_void;
 use std::io::{Read, Write};
 use std::path::Path;
+use std::sync::mpsc::{channel, Receiver, RecvTimeoutError};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,6 +32,7 @@ enum Outcome {
 struct Failure(Outcome, String);
 
 type OnText = unsafe extern "C" fn(*mut c_void, PomeText) -> i32;
+type Asked = unsafe extern "C" fn(*mut c_void) -> i32;
 type OnBytes = unsafe extern "C" fn(*mut c_void, u64) -> i32;
 
 fn bad_request(message: impl Into<String>) -> Failure {
@@ -116,7 +118,7 @@ fn agent(request: &Value, url: &str) -> Result<Agent, Failure> {
     Ok(config.build().into())
 }
 
-fn send(request: &Value) -> Result<Response<Body>, Failure> {
+fn send(agent: &Agent, request: &Value) -> Result<Response<Body>, Failure> {
     let url = text(request, "url");
     let method = match text(request, "method") {
         "" => "GET",
@@ -128,7 +130,6 @@ fn send(request: &Value) -> Result<Response<Body>, Failure> {
             builder = builder.header(name, value.as_str().unwrap_or(""));
         }
     }
-    let agent = agent(request, url)?;
     let bad = |e: ureq::http::Error| bad_request(format!("{url}: {e}"));
     Ok(match text(request, "body") {
         "" => agent.run(builder.body(()).map_err(bad)?)?,
@@ -146,16 +147,64 @@ fn head_json(response: &Response<Body>) -> String {
         .to_string()
 }
 
+fn stopped() -> Failure {
+    Failure(Outcome::Stopped, "stopped by the caller".to_string())
+}
+
+/// Closes the exchange's connection once the caller wants it to end, so that a read which waits for a silent server
+/// returns. Ends when `finished` is dropped.
+fn watch(agent: Agent, asked: impl Fn() -> bool, finished: Receiver<()>) -> bool {
+    while finished.recv_timeout(Duration::from_millis(50)) == Err(RecvTimeoutError::Timeout) {
+        if asked() {
+            agent.shutdown();
+            return true;
+        }
+    }
+    false
+}
+
+/// A pointer that the caller lets other threads use.
+#[derive(Clone, Copy)]
+struct Shared(*mut c_void);
+unsafe impl Send for Shared {}
+
 unsafe fn exchange(
     request: &str,
     on_head: OnText,
     on_body: OnText,
+    stop_asked: Option<Asked>,
     context: *mut c_void,
 ) -> Result<(), Failure> {
     let request: Value = serde_json::from_str(request).map_err(|e| bad_request(e.to_string()))?;
-    let response = send(&request)?;
+    let agent = agent(&request, text(&request, "url"))?;
+    let Some(stop_asked) = stop_asked else {
+        return receive(&agent, &request, on_head, on_body, context);
+    };
+    std::thread::scope(|scope| {
+        let (running, finished) = channel::<()>();
+        let (watched, shared) = (agent.clone(), Shared(context));
+        let watcher = scope.spawn(move || {
+            let shared = shared;
+            watch(watched, || unsafe { stop_asked(shared.0) } != 0, finished)
+        });
+        let received = receive(&agent, &request, on_head, on_body, context);
+        drop(running);
+        match watcher.join() {
+            Ok(true) => Err(stopped()),
+            _ => received,
+        }
+    })
+}
+
+unsafe fn receive(
+    agent: &Agent,
+    request: &Value,
+    on_head: OnText,
+    on_body: OnText,
+    context: *mut c_void,
+) -> Result<(), Failure> {
+    let response = send(agent, request)?;
     let head = head_json(&response);
-    let stopped = || Failure(Outcome::Stopped, "stopped by the caller".to_string());
     if on_head(context, PomeText::of(head.as_bytes())) != 0 {
         return Err(stopped());
     }
@@ -249,10 +298,11 @@ pub unsafe extern "C" fn pome_http_exchange(
     request: PomeText,
     on_head: OnText,
     on_body: OnText,
+    stop_asked: Option<Asked>,
     context: *mut c_void,
     error: *mut PomeBuffer,
 ) -> i32 {
-    guarded(error, || exchange(request.text("request")?, on_head, on_body, context))
+    guarded(error, || exchange(request.text("request")?, on_head, on_body, stop_asked, context))
 }
 
 /// # Safety

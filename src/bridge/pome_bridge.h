@@ -141,11 +141,12 @@ enum {
 /* One HTTP exchange, blocking. `request_json`: {"method", "url", "headers": {}, "body", "ca_file",
  * "proxy", "redirects", "connect_timeout_s", "read_timeout_s"}; only "url" is needed. `on_head`
  * hears {"status", "url", "headers"} once, `on_body` the bytes as they come, both on this thread; a
- * return other than 0 stops. Any status is an answer. Authorization is not sent to another host
- * after a redirect. */
+ * return other than 0 stops. `stop_asked` (or NULL) is asked 20 times a second on another thread
+ * and ends the exchange, also one that waits for a silent server. Any status is an answer.
+ * Authorization is not sent to another host after a redirect. */
 int32_t pome_http_exchange(PomeText request_json, int32_t (*on_head)(void* context, PomeText head),
-                           int32_t (*on_body)(void* context, PomeText bytes), void* context,
-                           PomeBuffer* error);
+                           int32_t (*on_body)(void* context, PomeText bytes),
+                           int32_t (*stop_asked)(void* context), void* context, PomeBuffer* error);
 
 /* Writes the archive's one file that is `entry` or ends in "/entry" to `target`, at most
  * `bytes_max` bytes, its CRC checked. `on_bytes` hears how many were written; a return other than 0

@@ -50,7 +50,7 @@ Result<RepoFile> parse_file(const json::object& item) {
 
 bool is_side_file(const std::string& path) {
   return std::find(kSideFiles.begin(), kSideFiles.end(), path) != kSideFiles.end() ||
-         (path.starts_with("additional_chat_templates/") && ends_with(path, ".jinja"));
+         (path.starts_with("additional_chat_templates/") && path.ends_with(".jinja"));
 }
 
 // Model weights as transformers names them; other safetensors in the root are other things
@@ -59,7 +59,7 @@ std::vector<RepoFile> safetensors_of(const RepoListing& listing) {
   std::vector<RepoFile> named;
   std::vector<RepoFile> all;
   for (const auto& file : listing.files) {
-    if (!ends_with(file.path, ".safetensors") || file.path.find('/') != std::string::npos) {
+    if (!file.path.ends_with(".safetensors") || file.path.find('/') != std::string::npos) {
       continue;
     }
     all.push_back(file);
@@ -162,7 +162,7 @@ Result<std::vector<RepoFile>> needed_files(const RepoListing& listing, const std
                                            const std::string& variant, const std::string& file) {
   std::vector<std::string> ggufs;
   for (const auto& entry : listing.files) {
-    if (ends_with(entry.path, ".gguf")) {
+    if (entry.path.ends_with(".gguf")) {
       ggufs.push_back(entry.path);
     }
   }

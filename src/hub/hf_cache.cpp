@@ -114,7 +114,7 @@ std::optional<RepoName> parse_repo_name(std::string_view text) {
   name.id = org + "/" + repo;
   if (second != std::string_view::npos) {
     name.file = text.substr(second + 1);
-    if (!is_safe_relative_path(name.file) || !ends_with(name.file, ".gguf") ||
+    if (!is_safe_relative_path(name.file) || !name.file.ends_with(".gguf") ||
         !name.variant.empty()) {
       return std::nullopt;
     }

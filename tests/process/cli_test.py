@@ -16,6 +16,12 @@ class HelpTest(program.ProgramTest):
                 self.assertTrue(result.stdout.startswith(f"usage: pome {command}"))
                 self.assertEqual([line for line in result.stdout.splitlines() if len(line) > 110], [])
 
+    def test_what_is_missing_is_answered_with_the_usage_on_standard_error(self):
+        for command in ("run", "pull", "rm"):
+            result = self.run_pome(command)
+            self.assertEqual((result.returncode, result.stdout), (2, ""), command)
+            self.assertTrue(result.stderr.startswith(f"usage: pome {command}"))
+
     def test_version_is_one_line(self):
         self.assertRegex(self.run_pome("--version").stdout, r"^pome \d+\.\d+\.\d+\n$")
 

@@ -33,7 +33,7 @@ def wheel(entries: dict[str, bytes]) -> bytes:
 
 class StandIn:
     """`faults` maps a file's name to a list; each download of it takes the first one: ("cut", n) sends n bytes and hangs
-    up, ("corrupt",) flips one, ("status", code), ("no_range",) ignores Range."""
+    up, ("stall", n) sends n bytes and waits until the other side hangs up, ("corrupt",) flips one, ("status", code), ("no_range",) ignores Range."""
 
     def __init__(self):
         self.repos: dict[str, Repo] = {}
@@ -171,8 +171,11 @@ class StandIn:
             handler.send_header("Content-Range", f"bytes {begin}-{len(content) - 1}/{len(content)}")
         handler.send_header("Content-Length", str(len(content) - begin))
         handler.end_headers()
-        end = fault[1] if fault and fault[0] == "cut" else len(content)
+        end = fault[1] if fault and fault[0] in ("cut", "stall") else len(content)
         handler.wfile.write(content[begin:max(begin, end)])
+        if fault and fault[0] == "stall":
+            handler.wfile.flush()
+            handler.connection.recv(1)
         if fault and fault[0] == "cut":
             handler.close_connection = True
 

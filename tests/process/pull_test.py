@@ -97,6 +97,14 @@ class PullTest(program.ProgramTest):
             self.assertIn("the same command goes on", process.stderr.read())
         self.assertEqual(self.pome("pull", "org/tiny").returncode, 0)
 
+    def test_ctrl_c_stops_although_the_server_is_silent(self):
+        self.hub.faults["model.safetensors"] = [("stall", 1000)]
+        process = self.start("pull", "org/tiny", env={"HF_ENDPOINT": self.hub.url})
+        program.wait_for(lambda: any(p.stat().st_size > 0 for p in self.repo_folder().glob("blobs/*.incomplete")))
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(20), 130)  # the read itself would wait for a minute
+        self.assertIn("the same command goes on", process.stderr.read())
+
     def test_two_pulls_at_once_fetch_each_file_once(self):
         self.hub.repos["org/tiny"].files["model.safetensors"] = hub_stand_in.tiny_safetensors(5_000_000)
         both = [self.start("pull", "org/tiny", env={"HF_ENDPOINT": self.hub.url}) for _ in range(2)]

@@ -4,6 +4,8 @@ import os
 import pty
 import select
 import signal
+import socket
+import subprocess
 import time
 
 import program
@@ -48,6 +50,21 @@ class TalkTest(program.ProgramTest):
         result = self.run_pome("chat", "echo", "--system", "Be brief.", stdin="a\\\nb\n")
         self.assertEqual(result.stdout, "Be brief.a\nb\n")
 
+    def test_a_line_that_is_not_text_is_left_out_and_the_chat_goes_on(self):
+        result = subprocess.run([program.POME, "chat", "echo"], env=program.environment(self.home), capture_output=True,
+                                input=b"one\n\xff\xfe bad\n/system \xff\ntwo\n", timeout=60)
+        errors = result.stderr.decode()
+        self.assertEqual(errors.count("the line is not UTF-8 text: byte"), 2, errors)
+        self.assertEqual(len(errors.strip().splitlines()), 2, errors)
+        self.assertEqual(result.stdout.decode(), "one\noneonetwo\n", "the bad lines left no trace")
+        self.assertEqual(result.returncode, 1)
+
+    def test_run_refuses_text_that_is_none(self):
+        for words in (("run", b"a\xff"), ("run", "a", "--system", b"\xff"), ("chat", "--system", b"\xff")):
+            result = self.run_pome(*words, "--model-path", "echo")
+            self.assertEqual(result.returncode, 2, words)
+            self.assertIn("is not UTF-8 text: byte", result.stderr)
+
     def test_chat_goes_on_with_a_saved_conversation(self):
         saved = self.home / "talk.json"
         saved.write_text(json.dumps({"messages": [{"role": "user", "content": "first"}]}))
@@ -65,6 +82,31 @@ class TalkTest(program.ProgramTest):
         result = self.run_pome("chat", "--url", f"http://127.0.0.1:{port}", stdin="hello\n")
         self.assertEqual(result.returncode, 1)
         self.assertTrue(result.stderr.strip(), "the server's refusal is shown")
+
+    def test_ctrl_c_ends_the_answer_of_a_silent_server(self):
+        silent = socket.create_server(("127.0.0.1", 0))
+        self.addCleanup(silent.close)
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        child, terminal = pty.fork()
+        if child == 0:
+            os.execve(program.POME, [str(program.POME), "chat", "--url", url], program.environment(self.home))
+        self.addCleanup(lambda: program.alive(child) and os.kill(child, signal.SIGKILL))
+        self.read_until(terminal, "> ")
+        for head in (b"", b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"):
+            os.write(terminal, b"hello\n")
+            connection, _ = silent.accept()
+            self.addCleanup(connection.close)
+            connection.settimeout(20)
+            connection.recv(65536)
+            connection.sendall(head)
+            os.write(terminal, b"\x03")
+            while connection.recv(65536):  # until the client hangs up; its own read would wait for ten minutes
+                pass
+            self.read_until(terminal, "> ")
+        os.write(terminal, b"\x04")
+        _, status = os.waitpid(child, 0)
+        self.assertEqual(os.waitstatus_to_exitcode(status), 0)
+        os.close(terminal)
 
     def test_ctrl_c_in_a_terminal_stops_no_program(self):
         child, terminal = pty.fork()

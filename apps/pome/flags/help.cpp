@@ -22,12 +22,8 @@ std::string spelling(const Flag& flag) {
   return text;
 }
 
-std::string honoured_entry(const Flag& flag) {
-  std::string line = "  " + spelling(flag);
-  std::string help = flag.help;
-  if (!flag.fallback.empty()) {
-    help += fmt::format(" [{}]", flag.fallback);
-  }
+std::string entry(const std::string& names, const std::string& help) {
+  std::string line = "  " + names;
   line += line.size() + 2 > kColumn ? "\n" + std::string(kColumn, ' ')
                                     : std::string(kColumn - line.size(), ' ');
   return line + wrapped(help, kColumn, kWidth) + "\n";
@@ -50,7 +46,8 @@ std::string honoured_help() {
     text += "\n" + group + ":\n";
     for (const auto& flag : launch_flags()) {
       if (flag.treatment == Treatment::honoured && flag.group == group) {
-        text += honoured_entry(flag);
+        const std::string fallback = flag.fallback.empty() ? "" : " [" + flag.fallback + "]";
+        text += entry(spelling(flag), flag.help + fallback);
       }
     }
   }
@@ -129,6 +126,18 @@ std::string wrapped(const std::string& text, size_t indent, size_t width) {
     begin = end + 1;
   }
   return out;
+}
+
+std::string extras_help(const std::vector<ExtraOption>& extras) {
+  std::string text;
+  for (const auto& extra : extras) {
+    std::string names = extra.names;
+    if (const size_t comma = names.find(','); comma != std::string::npos) {
+      names.insert(comma + 1, " ");
+    }
+    text += entry(extra.takes_value ? names + " " + extra.placeholder : names, extra.help);
+  }
+  return text;
 }
 
 std::string flags_help(bool all) {

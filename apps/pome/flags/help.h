@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "pome/flags/command_line.h"
 #include "pome/flags/flag.h"
 
 namespace pome::apps {
@@ -10,6 +11,9 @@ namespace pome::apps {
 // What a person needs to choose flags: the honoured ones, by group, wrapped at 100 columns; with
 // `all` also those that are meaningless or refused, one line each.
 std::string flags_help(bool all);
+
+// A command's own options, one entry each.
+std::string extras_help(const std::vector<ExtraOption>& extras);
 
 // docs/cli.md: the commands and the whole table.
 std::string cli_markdown();

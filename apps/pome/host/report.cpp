@@ -18,4 +18,9 @@ int misused(const Error& error) {
   return kMisused;
 }
 
+int show_usage(std::string_view text, bool asked) {
+  fmt::print(asked ? stdout : stderr, "{}", text);
+  return asked ? 0 : kMisused;
+}
+
 }  // namespace pome::apps

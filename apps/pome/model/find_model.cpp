@@ -12,7 +12,9 @@ Result<hub::LocalModel> pull_with_progress(const hub::Settings& settings,
                                            const hub::PullRequest& request,
                                            const std::atomic<bool>& stop) {
   ProgressBar bar;
-  auto model = hub::pull(settings, request, [&](const hub::Progress& progress) {
+  hub::Settings stoppable = settings;
+  stoppable.stop = &stop;
+  auto model = hub::pull(stoppable, request, [&](const hub::Progress& progress) {
     bar.show(progress);
     return !stop.load();
   });

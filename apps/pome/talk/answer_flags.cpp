@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <string>
 
+#include "base/utf8.h"
 #include "hub/catalog.h"
 #include "pome/host/environment.h"
 
@@ -44,17 +45,10 @@ Result<std::optional<double>> bounded(const CommandLine& line, const std::string
 }  // namespace
 
 std::vector<ExtraOption> answer_options_list() {
-  return {{"--max-tokens", "the longest answer", true, "TOKENS"},
-          {"--temperature", "0 is greedy", true, "T"},
-          {"--top-p", "nucleus", true, "P"},
-          {"--seed", "repeats an answer", true, "SEED"}};
-}
-
-std::string answer_options_help() {
-  return "  --max-tokens TOKENS     the longest answer; default: what the context leaves\n"
-         "  --temperature T         0 always takes the likeliest token; default: the model's\n"
-         "  --top-p P               draws from the likeliest tokens that make up this part\n"
-         "  --seed SEED             repeats an answer\n";
+  return {{"--max-tokens", "The longest answer. Default: what the context leaves.", true, "TOKENS"},
+          {"--temperature", "0 always takes the likeliest token. Default: the model's.", true, "T"},
+          {"--top-p", "Draws from the likeliest tokens that make up this part.", true, "P"},
+          {"--seed", "Repeats an answer.", true, "SEED"}};
 }
 
 Result<AnswerOptions> answer_options(const CommandLine& line) {
@@ -82,6 +76,13 @@ Result<AnswerOptions> answer_options(const CommandLine& line) {
     options.seed = static_cast<uint64_t>(*value);
   }
   return options;
+}
+
+Status check_text(std::string_view text, std::string_view what) {
+  if (const auto byte = first_invalid_byte(text)) {
+    return invalid(fmt::format("{} is not UTF-8 text: byte {} is wrong", what, *byte));
+  }
+  return {};
 }
 
 GivenFlags with_default_model(GivenFlags flags) {

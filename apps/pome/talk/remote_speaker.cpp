@@ -66,6 +66,7 @@ class RemoteSpeaker final : public Speaker {
     hub::HttpRequest request = hub::request_for(hub_, url_ + "/chat/completions");
     request.method = "POST";
     request.read_timeout_s = 600;
+    request.stop = &stop;
     request.headers["Content-Type"] = "application/json";
     if (!api_key_.empty()) {
       request.headers["Authorization"] = "Bearer " + api_key_;
@@ -88,7 +89,7 @@ class RemoteSpeaker final : public Speaker {
     };
     const auto outcome = hub::http_exchange(request, sink);
     answer.total_s = seconds_since(start);
-    if (!outcome && !stop) {
+    if (!outcome && outcome.error().code != ErrorCode::cancelled) {
       return outcome.error();
     }
     if (status != 200 && status != 0) {

@@ -237,6 +237,15 @@ class Transfer {
   Status outcome_;
 };
 
+// False when the transfer is to stop.
+bool pause_between_attempts(const Settings& settings, std::chrono::milliseconds pause) {
+  const auto end = std::chrono::steady_clock::now() + pause;
+  while (!(settings.stop && *settings.stop) && std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(std::min(pause, std::chrono::milliseconds(50)));
+  }
+  return !(settings.stop && *settings.stop);
+}
+
 Status transfer_with_retries(const Settings& settings, const RemoteFile& file, const fs::path& part,
                              const Arrived& arrived) {
   auto pause = std::chrono::milliseconds(settings.retry_pause_ms);
@@ -258,7 +267,9 @@ Status transfer_with_retries(const Settings& settings, const RemoteFile& file, c
               status.error().message, attempt),
           ""};
     }
-    std::this_thread::sleep_for(pause);
+    if (!pause_between_attempts(settings, pause)) {
+      return Error{ErrorCode::cancelled, "stopped", ""};
+    }
     pause = std::min(pause * 2, std::chrono::milliseconds(8000));
   }
 }
@@ -304,6 +315,7 @@ HttpRequest request_for(const Settings& settings, const std::string& url) {
   request.proxy = proxy_for(settings, url);
   request.connect_timeout_s = settings.connect_timeout_s;
   request.read_timeout_s = settings.read_timeout_s;
+  request.stop = settings.stop;
   return request;
 }
 

@@ -15,6 +15,7 @@ namespace {
 
 struct Exchange {
   const HttpSink& sink;
+  const std::atomic<bool>* stop;
   HttpResponse head;
   std::exception_ptr thrown;  // must not cross the Rust frames
 };
@@ -56,6 +57,10 @@ int32_t on_body(void* context, PomeText part) {
     exchange.thrown = std::current_exception();
     return 1;
   }
+}
+
+int32_t stop_asked(void* context) {
+  return static_cast<const Exchange*>(context)->stop->load() ? 1 : 0;
 }
 
 Error explain(int32_t code, const HttpRequest& request, std::string_view message) {
@@ -108,10 +113,11 @@ Result<HttpResponse> http_exchange(const HttpRequest& request, const HttpSink& s
                                {"connect_timeout_s", request.connect_timeout_s},
                                {"read_timeout_s", request.read_timeout_s}};
   const std::string text = to_string(json::value(object));
-  Exchange exchange{sink, {}, nullptr};
+  Exchange exchange{sink, request.stop, {}, nullptr};
   bridge::Buffer error;
   const int32_t code =
-      pome_http_exchange(bridge::text(text), on_head, on_body, &exchange, error.out());
+      pome_http_exchange(bridge::text(text), on_head, on_body, request.stop ? stop_asked : nullptr,
+                         &exchange, error.out());
   if (exchange.thrown) {
     std::rethrow_exception(exchange.thrown);
   }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <functional>
 #include <map>
@@ -21,6 +22,8 @@ struct HttpRequest {
       10;  // 0: a redirect is the answer. Authorization never follows to another host
   int connect_timeout_s = 20;
   int read_timeout_s = 60;  // without a single byte; 0: none
+  // Setting it ends the exchange with `cancelled`, also while nothing arrives.
+  const std::atomic<bool>* stop = nullptr;
 };
 
 struct HttpResponse {
@@ -38,9 +41,9 @@ struct HttpSink {
 };
 
 // One exchange over the bridge (TLS by rustls), redirects followed; any status is an answer.
-// Errors: `cancelled` when the sink stopped it, `timeout`, `unavailable` when the host could not be
-// reached, its certificate was not accepted or the connection broke, `invalid_argument` for a
-// request that cannot be sent.
+// Errors: `cancelled` when the sink or `stop` stopped it, `timeout`, `unavailable` when the host
+// could not be reached, its certificate was not accepted or the connection broke,
+// `invalid_argument` for a request that cannot be sent.
 Result<HttpResponse> http_exchange(const HttpRequest& request, const HttpSink& sink);
 
 struct HttpText {

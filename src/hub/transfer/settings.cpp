@@ -51,7 +51,7 @@ bool matches_no_proxy(std::string_view rule, std::string_view host) {
   if (!rule.empty() && rule.front() == '.') {
     rule.remove_prefix(1);
   }
-  if (rule.empty() || !ends_with(host, rule)) {
+  if (rule.empty() || !host.ends_with(rule)) {
     return false;
   }
   return host.size() == rule.size() || host[host.size() - rule.size() - 1] == '.';

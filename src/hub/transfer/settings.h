@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <filesystem>
 #include <functional>
 #include <optional>
@@ -29,6 +30,8 @@ struct Settings {
   int read_timeout_s = 60;   // without a single byte
   int attempts_max = 5;      // of one file; each goes on where the one before broke off
   int retry_pause_ms = 200;  // doubled after each attempt
+  // Setting it ends a running transfer with `cancelled`, also one that waits for a silent server.
+  const std::atomic<bool>* stop = nullptr;
 };
 
 // The value of an environment variable, or nothing where it is unset or empty.

@@ -40,10 +40,6 @@ std::vector<std::string> split(std::string_view text, char separator) {
   }
 }
 
-bool ends_with(std::string_view text, std::string_view end) {
-  return text.ends_with(end);
-}
-
 std::string format_bytes(int64_t bytes) {
   constexpr std::array kUnits = {"B", "KB", "MB", "GB", "TB"};
   double value = static_cast<double>(bytes);

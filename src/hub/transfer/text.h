@@ -12,7 +12,6 @@ namespace pome::hub {
 std::string lower_case(std::string_view text);
 std::string trimmed(std::string_view text);
 std::vector<std::string> split(std::string_view text, char separator);
-bool ends_with(std::string_view text, std::string_view end);
 
 // "98.4 MB": decimal units, as disks and download pages count.
 std::string format_bytes(int64_t bytes);
