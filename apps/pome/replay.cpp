@@ -17,7 +17,7 @@
 namespace pome::apps {
 namespace {
 
-constexpr const char* kHelp = R"(usage: pome replay RECORD [--model-path MODEL] [FLAG…]
+const std::string kHelp = R"(usage: pome replay RECORD [--model-path MODEL] [FLAG…]
 
 Runs the steps that `pome serve --record-steps RECORD` wrote, one after the other as they were, and
 compares the tokens. Give the flags that the server had. Exit code 1 when a token differs. A record
@@ -33,12 +33,10 @@ int replay_command(const std::vector<std::string>& words) {
     return misused(line.error());
   }
   if (line->help || line->help_all) {
-    fmt::print("{}{}", kHelp, flags_help(line->help_all));
-    return 0;
+    return show_usage(kHelp + flags_help(line->help_all), true);
   }
   if (line->positionals.empty()) {
-    fmt::print(stderr, "{}", kHelp);
-    return kMisused;
+    return show_usage(kHelp, false);
   }
   auto settings = Settings::resolve(with_default_model(line->flags), environment);
   if (!settings) {

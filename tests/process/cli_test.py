@@ -17,7 +17,7 @@ class HelpTest(program.ProgramTest):
                 self.assertEqual([line for line in result.stdout.splitlines() if len(line) > 110], [])
 
     def test_what_is_missing_is_answered_with_the_usage_on_standard_error(self):
-        for command in ("run", "pull", "rm"):
+        for command in ("run", "pull", "rm", "replay"):
             result = self.run_pome(command)
             self.assertEqual((result.returncode, result.stdout), (2, ""), command)
             self.assertTrue(result.stderr.startswith(f"usage: pome {command}"))
