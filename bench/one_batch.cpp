@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>
+#include <map>
 #include <optional>
 
 #include "base/json.h"
@@ -33,6 +34,7 @@ struct Arguments {
   int32_t batch = 1;
   int32_t chunk = 512;
   int32_t threads = 0;
+  kvcache::KvFormat kv_format = {};
   bool kl = false;
   bool json = false;
   bool nodes = false;
@@ -82,7 +84,7 @@ class Run {
         arguments_(arguments),
         sequences_(model, {.sequences = arguments.batch,
                            .tokens_max = arguments.prompt + arguments.decode + 1,
-                           .dtype = mx::float16}) {}
+                           .format = arguments.kv_format}) {}
 
   Times run() {
     Times times;
@@ -175,7 +177,7 @@ Result<json::object> agreement(const models::LanguageModel& model, const Argumen
     return reference.error();
   }
   const test::Agreement found =
-      test::measure_agreement(model, *reference, arguments.chunk, mx::float16);
+      test::measure_agreement(model, *reference, arguments.chunk, arguments.kv_format);
   return json::object{
       {"mean_kl", found.mean_kl}, {"top1_agreement", found.top1}, {"positions", found.positions}};
 }
@@ -235,6 +237,7 @@ int run(Arguments arguments) {
 }  // namespace pome::bench
 
 int main(int argc, char** argv) {
+  using pome::kvcache::KvElement;
   pome::bench::Arguments arguments;
   CLI::App app("Prefill and decode of one model, timed without a server.");
   CLI::Option* model = app.add_option("--model", arguments.model, "An HF folder or a GGUF file");
@@ -249,6 +252,16 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1, 1 << 20));
   app.add_option("--threads", arguments.threads, "Threads of the CPU kernels")
       ->check(CLI::Range(1, 256));
+  app.add_option("--kv-cache-dtype", arguments.kv_format.element, "How keys and values are stored")
+      ->transform(CLI::CheckedTransformer(
+          std::map<std::string, KvElement>{{"float16", KvElement::float16},
+                                           {"bfloat16", KvElement::bfloat16},
+                                           {"float32", KvElement::float32},
+                                           {"int8", KvElement::int8},
+                                           {"int4", KvElement::int4}}));
+  app.add_option("--kv-cache-group-size", arguments.kv_format.group_size,
+                 "Numbers that share a scale in an int8 or int4 cache")
+      ->check(CLI::IsMember({32, 64, 128}));
   app.add_flag("--kl", arguments.kl, "Compare with the reference's float32 run instead of timing");
   app.add_flag("--json", arguments.json, "Print one JSON object");
   app.add_flag("--nodes", arguments.nodes, "List the operations of a decode step");

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "kernels/norm/norm.h"
+#include "kernels/paged_attention/paged_attention.h"
 #include "kernels/quantized_matmul/quantized_matmul.h"
 #include "kernels/rope/rope.h"
 #include "made_up.h"

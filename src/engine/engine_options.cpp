@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 namespace pome::engine {
 namespace {
 
@@ -14,23 +16,27 @@ Status at_least(std::string_view flag, int64_t value, int64_t low) {
 
 }  // namespace
 
-Result<KvDtype> parse_kv_dtype(std::string_view name) {
-  if (name == "auto") {
-    return KvDtype::automatic;
+Result<kvcache::KvFormat> parse_kv_format(std::string_view dtype, int64_t group_size) {
+  using kvcache::KvElement;
+  constexpr std::pair<std::string_view, KvElement> kNames[] = {
+      {"auto", KvElement::float16},      {"float16", KvElement::float16},
+      {"fp16", KvElement::float16},      {"half", KvElement::float16},
+      {"bfloat16", KvElement::bfloat16}, {"bf16", KvElement::bfloat16},
+      {"float32", KvElement::float32},   {"fp32", KvElement::float32},
+      {"int8", KvElement::int8},         {"int4", KvElement::int4}};
+  if (group_size != 32 && group_size != 64 && group_size != 128) {
+    return invalid(
+        fmt::format("[--kv-cache-group-size] expected 32, 64 or 128, got {}", group_size));
   }
-  if (name == "float16" || name == "fp16" || name == "half") {
-    return KvDtype::float16;
-  }
-  if (name == "bfloat16" || name == "bf16") {
-    return KvDtype::bfloat16;
-  }
-  if (name == "float32" || name == "fp32") {
-    return KvDtype::float32;
+  for (const auto& [name, element] : kNames) {
+    if (name == dtype) {
+      return kvcache::KvFormat{element, static_cast<int32_t>(group_size)};
+    }
   }
   return invalid(
-      fmt::format("[--kv-cache-dtype] expected auto, float16, bfloat16 or float32, got "
-                  "'{}'",
-                  name));
+      fmt::format("[--kv-cache-dtype] expected auto, float16, bfloat16, float32, int8 or int4, "
+                  "got '{}'",
+                  dtype));
 }
 
 Status check_options(const EngineOptions& o) {

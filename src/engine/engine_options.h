@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "base/result.h"
+#include "kvcache/kv_format.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/step_plan.h"
 
@@ -21,10 +22,9 @@ class Trace;
 
 namespace pome::engine {
 
-// How keys and values are stored; `automatic` is half precision.
-enum class KvDtype { automatic, float16, bfloat16, float32 };
-// auto, float16 (fp16, half), bfloat16 (bf16) or float32 (fp32).
-Result<KvDtype> parse_kv_dtype(std::string_view name);
+// How keys and values are stored: auto (half precision), float16 (fp16, half), bfloat16 (bf16),
+// float32 (fp32), int8 or int4. group_size is of the integers: 32, 64 or 128.
+Result<kvcache::KvFormat> parse_kv_format(std::string_view dtype, int64_t group_size);
 
 // Called on the engine thread with each step before it runs. Tests throw or wait here.
 using StepProbe = std::function<void(const scheduler::StepPlan&)>;
@@ -40,7 +40,7 @@ struct EngineOptions {
   int32_t max_total_tokens = 0;      // of the KV pool; 0: what fits
   int32_t chunked_prefill_size = 0;  // tokens of one step; 0: from the measured rate
   int32_t page_size = 16;            // tokens
-  KvDtype kv_cache_dtype = KvDtype::automatic;
+  kvcache::KvFormat kv_format = {};
   scheduler::Policy schedule_policy = scheduler::Policy::fcfs;
   double schedule_conservativeness = 1.0;  // larger: sequences are admitted later, fewer retracted
   bool disable_overlap_schedule = false;

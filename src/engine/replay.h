@@ -19,7 +19,7 @@ struct ReplayReport {
 
 // Runs the step plans of a record (engine/record) again, one after the other as they were, and
 // compares the tokens. On a CPU they are the same to the last; elsewhere in deterministic mode.
-// options: model_path, kv_cache_dtype and disable_own_kernels as in the run that was recorded. The
+// options: model_path, kv_format and disable_own_kernels as in the run that was recorded. The
 // model's loader runs on the calling thread, which is MLX's until the end.
 Result<ReplayReport> replay(const std::filesystem::path& record, const EngineOptions& options,
                             const ModelLoader& loader);

@@ -23,19 +23,6 @@ int32_t step_tokens_max(const EngineOptions& options, bool gpu) {
   return std::max(tokens, options.max_running_requests);
 }
 
-mx::Dtype kv_dtype(KvDtype dtype) {
-  switch (dtype) {
-    case KvDtype::bfloat16:
-      return mx::bfloat16;
-    case KvDtype::float32:
-      return mx::float32;
-    case KvDtype::automatic:
-    case KvDtype::float16:
-      break;
-  }
-  return mx::float16;
-}
-
 std::string served_name(const EngineOptions& options) {
   if (!options.served_model_name.empty()) {
     return options.served_model_name;
@@ -92,12 +79,11 @@ void enter_plan(std::optional<MemoryLedger>& ledger, int64_t planned_bytes, bool
 
 kvcache::CacheSpec cache_spec_of(const models::LanguageModel& model, const EngineOptions& options,
                                  int32_t page_tokens) {
-  return model.cache_spec(page_tokens,
-                          static_cast<int32_t>(kv_dtype(options.kv_cache_dtype).size()));
+  return model.cache_spec(page_tokens, options.kv_format);
 }
 
 kvpool::KvPoolOptions pool_options(const EngineOptions& options, std::vector<int32_t> group_pages) {
-  return {.group_pages = std::move(group_pages), .dtype = kv_dtype(options.kv_cache_dtype)};
+  return {.group_pages = std::move(group_pages), .format = options.kv_format};
 }
 
 Result<std::unique_ptr<TokenLane>> TokenLane::load(const EngineOptions& options,

@@ -9,17 +9,36 @@ namespace pome::kvpool {
 namespace {
 
 int64_t array_bytes(const kvcache::CacheSpec& spec, const kvcache::CacheGroup& group, int32_t pages,
-                    mx::Dtype dtype) {
-  return int64_t{pages} * spec.page_tokens * group.kv_heads * group.head_dim *
-         static_cast<int64_t>(dtype.size());
+                    const kvcache::KvFormat& format) {
+  return int64_t{pages} * spec.page_tokens * group.kv_heads * format.head_bytes(group.head_dim);
+}
+
+mx::Dtype dtype_of(const kvcache::KvFormat& format) {
+  switch (format.element) {
+    case kvcache::KvElement::float16:
+      return mx::float16;
+    case kvcache::KvElement::bfloat16:
+      return mx::bfloat16;
+    case kvcache::KvElement::float32:
+      return mx::float32;
+    case kvcache::KvElement::int8:
+    case kvcache::KvElement::int4:
+      break;
+  }
+  return mx::uint8;
+}
+
+// One half of a layer.
+mx::Shape shape_of(const kvcache::CacheSpec& spec, const kvcache::CacheGroup& group, int32_t pages,
+                   const kvcache::KvFormat& format) {
+  const int64_t bytes = format.head_bytes(group.head_dim);
+  const auto last = format.coded() ? static_cast<int32_t>(bytes) : group.head_dim;
+  return {pages, spec.page_tokens, group.kv_heads, last};
 }
 
 void check_options(const kvcache::CacheSpec& spec, const KvPoolOptions& options) {
   CHECK(spec.page_tokens > 0, "a page holds at least one token");
   CHECK(options.group_pages.size() == spec.groups.size(), "one page count for each cache group");
-  CHECK(
-      options.dtype == mx::float16 || options.dtype == mx::bfloat16 || options.dtype == mx::float32,
-      "keys and values are f16, bf16 or f32");
   for (size_t g = 0; g < spec.groups.size(); ++g) {
     const kvcache::CacheGroup& group = spec.groups[g];
     CHECK(group.kind == kvcache::GroupKind::full || group.kind == kvcache::GroupKind::window,
@@ -37,7 +56,7 @@ KvPool::KvPool(const kvcache::CacheSpec& spec, const KvPoolOptions& options)
   int32_t layer_count = 0;
   for (size_t g = 0; g < spec.groups.size(); ++g) {
     const kvcache::CacheGroup& group = spec.groups[g];
-    const int64_t bytes = array_bytes(spec, group, options.group_pages[g], options.dtype);
+    const int64_t bytes = array_bytes(spec, group, options.group_pages[g], options.format);
     bytes_reserved_ += 2 * PageMemory::room(bytes) * static_cast<int64_t>(group.layers.size());
     for (int32_t layer : group.layers) {
       layer_count = std::max(layer_count, layer + 1);
@@ -47,13 +66,17 @@ KvPool::KvPool(const kvcache::CacheSpec& spec, const KvPoolOptions& options)
   layers_.resize(static_cast<size_t>(layer_count));
   for (size_t g = 0; g < spec.groups.size(); ++g) {
     const kvcache::CacheGroup& group = spec.groups[g];
-    const mx::Shape shape{options.group_pages[g], spec.page_tokens, group.kv_heads, group.head_dim};
+    const mx::Shape shape = shape_of(spec, group, options.group_pages[g], options.format);
+    std::optional<kernels::CodedHeads> coded;
+    if (options.format.coded()) {
+      coded = kernels::CodedHeads{group.head_dim, options.format};
+    }
     for (int32_t layer : group.layers) {
       CHECK(!layers_[static_cast<size_t>(layer)], "a layer belongs to one cache group");
-      mx::array k = memory.cut(shape, options.dtype);
-      mx::array v = memory.cut(shape, options.dtype);
+      mx::array k = memory.cut(shape, dtype_of(options.format));
+      mx::array v = memory.cut(shape, dtype_of(options.format));
       layers_[static_cast<size_t>(layer)] =
-          LayerPages{static_cast<int32_t>(g), {std::move(k), std::move(v)}};
+          LayerPages{static_cast<int32_t>(g), {std::move(k), std::move(v), coded}};
     }
   }
 }

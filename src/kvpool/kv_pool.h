@@ -7,6 +7,7 @@
 #include "kernels/paged_attention/paged_attention.h"
 #include "kernels/rope/rope.h"
 #include "kvcache/cache_spec.h"
+#include "kvcache/kv_format.h"
 #include "tensor/mlx.h"
 
 namespace pome::kvpool {
@@ -14,7 +15,7 @@ namespace pome::kvpool {
 // How many pages each cache group gets, the sink page 0 included, and how a number is stored.
 struct KvPoolOptions {
   std::vector<int32_t> group_pages;
-  mx::Dtype dtype = mx::float16;  // float16, bfloat16 or float32
+  kvcache::KvFormat format = {};
 };
 
 // The tensors behind the pages and the only place where keys and values live. Page 0 of every group
@@ -48,7 +49,7 @@ class KvPool {
   int32_t group_of(int32_t layer) const;
   // The current arrays of all layers: evaluate them with the step that appended.
   std::vector<mx::array> handles() const;
-  // One layer's pages [pages, page_tokens, kv_heads, head_dim].
+  // One layer's pages [pages, page_tokens, kv_heads, head_dim], or coded [.., bytes of a head].
   const mx::array& k_pages(int32_t layer) const;
   const mx::array& v_pages(int32_t layer) const;
 

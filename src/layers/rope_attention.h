@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "kernels/paged_attention/paged_attention.h"
 #include "layers/forward.h"
 #include "layers/linear.h"
 #include "layers/rope.h"

@@ -6,6 +6,7 @@
 
 #include "base/ids.h"
 #include "kvcache/cache_spec.h"
+#include "kvcache/kv_format.h"
 #include "layers/forward.h"
 #include "tensor/mlx.h"
 
@@ -38,8 +39,9 @@ class LanguageModel {
 
   virtual const LanguageModelInfo& info() const = 0;
   // One entry of `groups` for each kind of cache that the model keeps, with pages of `page_tokens`
-  // tokens and `element_bytes` for each stored number. Forward::groups has the same order.
-  virtual kvcache::CacheSpec cache_spec(int32_t page_tokens, int32_t element_bytes) const = 0;
+  // tokens whose heads are stored in `format`. Forward::groups has the same order.
+  virtual kvcache::CacheSpec cache_spec(int32_t page_tokens,
+                                        const kvcache::KvFormat& format) const = 0;
   // Appends the step's keys and values to Forward::pool and attends through it. A step with no
   // outputs still has to be evaluated through the pool's handles.
   virtual StepOutput forward(const layers::Forward& step) const = 0;

@@ -41,14 +41,15 @@ class ToyModel final : public models::LanguageModel {
 
   const models::LanguageModelInfo& info() const override { return info_; }
 
-  kvcache::CacheSpec cache_spec(int32_t page_tokens, int32_t element_bytes) const override {
+  kvcache::CacheSpec cache_spec(int32_t page_tokens,
+                                const kvcache::KvFormat& format) const override {
     kvcache::CacheSpec spec;
     spec.page_tokens = page_tokens;
     spec.groups.resize(1);
     spec.groups[0].layers = {0};
     spec.groups[0].kv_heads = 1;
     spec.groups[0].head_dim = kHeadDim;
-    spec.groups[0].bytes_per_page = int64_t{2} * page_tokens * kHeadDim * element_bytes;
+    spec.groups[0].bytes_per_page = int64_t{2} * page_tokens * format.head_bytes(kHeadDim);
     return spec;
   }
 

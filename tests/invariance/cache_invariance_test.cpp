@@ -108,8 +108,16 @@ TEST_P(CacheInvariance, InACrowdOfThirtyTwo) {
 }
 
 constexpr Setting kSettings[] = {
-    {"llama", true},     {"qwen2", true},        {"qwen3", true},  {"gemma3", true},
-    {"qwen3_mlx", true}, {"llama_blocks", true}, {"llama", false}, {"gemma3", false},
+    {"llama", true},
+    {"qwen2", true},
+    {"qwen3", true},
+    {"gemma3", true},
+    {"qwen3_mlx", true},
+    {"llama_blocks", true},
+    {"llama", false},
+    {"gemma3", false},
+    {"gemma3", true, {kvcache::KvElement::int8, 32}},
+    {"llama", true, {kvcache::KvElement::int4}},
 };
 INSTANTIATE_TEST_SUITE_P(TinyModels, CacheInvariance, testing::ValuesIn(kSettings), name_of);
 

@@ -10,7 +10,9 @@
 namespace pome::engine {
 
 std::string name_of(const testing::TestParamInfo<Setting>& info) {
-  return std::string(info.param.model) + (info.param.own_kernels ? "_own" : "_plain");
+  const kvcache::KvFormat& format = info.param.kv_format;
+  return std::string(info.param.model) + (info.param.own_kernels ? "_own" : "_plain") +
+         (format.coded() ? "_int" + std::to_string(format.bits()) : "");
 }
 
 void PrintTo(const Setting& setting, std::ostream* out) {

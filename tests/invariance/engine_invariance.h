@@ -20,6 +20,7 @@ namespace pome::engine {
 struct Setting {
   const char* model;  // a folder of tests/golden/llm
   bool own_kernels;
+  kvcache::KvFormat kv_format = {};
 };
 std::string name_of(const testing::TestParamInfo<Setting>& info);
 void PrintTo(const Setting& setting, std::ostream* out);
@@ -38,6 +39,7 @@ class EngineInvariance : public testing::TestWithParam<Setting> {
     EngineOptions options;
     options.model_path = model_path(GetParam().model);
     options.disable_own_kernels = !GetParam().own_kernels;
+    options.kv_format = GetParam().kv_format;
     options.max_running_requests = 16;
     options.chunked_prefill_size = 512;
     options.check_every_step = true;

@@ -122,9 +122,18 @@ TEST_P(EngineInvariance, RunsEveryKernelVariantOrNone) {
 }
 
 constexpr Setting kSettings[] = {
-    {"llama", true},  {"qwen2", true},     {"qwen3", true},
-    {"gemma3", true}, {"qwen3_mlx", true}, {"llama_blocks", true},
-    {"llama", false}, {"gemma3", false},   {"qwen3_mlx", false},
+    {"llama", true},
+    {"qwen2", true},
+    {"qwen3", true},
+    {"gemma3", true},
+    {"qwen3_mlx", true},
+    {"llama_blocks", true},
+    {"llama", false},
+    {"gemma3", false},
+    {"qwen3_mlx", false},
+    {"gemma3", true, {kvcache::KvElement::int8, 32}},
+    {"llama", true, {kvcache::KvElement::int4}},
+    {"llama", false, {kvcache::KvElement::int8}},
 };
 INSTANTIATE_TEST_SUITE_P(TinyModels, EngineInvariance, testing::ValuesIn(kSettings), name_of);
 

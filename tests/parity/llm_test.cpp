@@ -107,7 +107,7 @@ class LlmParity : public ::testing::TestWithParam<Case> {
 
   // Logits of all of the prompt's tokens in chunks of the given sizes.
   mx::array chunked_logits(const std::vector<int32_t>& chunks) {
-    TestSequences sequences(*model_, {.dtype = mx::float16});
+    TestSequences sequences(*model_, {.format = {}});
     std::vector<mx::array> parts;
     int32_t begin = 0;
     for (int32_t count : chunks) {
@@ -162,7 +162,7 @@ TEST_P(LlmParity, ChunkedPrefillEqualsTheWhole) {
 
 TEST_P(LlmParity, RowsOfARaggedBatchEqualTheSameRowsAlone) {
   const std::vector<std::pair<int32_t, int32_t>> spans = {{0, 37}, {5, 6}, {3, 20}, {10, 26}};
-  TestSequences batch(*model_, {.sequences = 4, .dtype = mx::float16});
+  TestSequences batch(*model_, {.sequences = 4, .format = {}});
   // Sequence 1 is already in decode when the others start.
   const RowTokens context{1, prompt(0, 5), Outputs::none};
   batch.step({context});
@@ -174,7 +174,7 @@ TEST_P(LlmParity, RowsOfARaggedBatchEqualTheSameRowsAlone) {
   }
   const mx::array together = batch.step(rows).logits;
   for (int32_t s = 0; s < 4; ++s) {
-    TestSequences alone(*model_, {.dtype = mx::float16});
+    TestSequences alone(*model_, {.format = {}});
     if (s == 1) {
       alone.step({{0, prompt(0, 5), Outputs::none}});
       mx::eval(alone.handles());

@@ -28,12 +28,16 @@ TEST_P(RealWeights, AgreeWithTheReferenceOn200Tokens) {
   const auto model = models::load_model(*weights);
   ASSERT_TRUE(model.ok()) << model.error().message;
   for (int32_t chunk : {512, 48}) {
-    const test::Agreement found = test::measure_agreement(**model, *reference, chunk, mx::float16);
+    const test::Agreement found = test::measure_agreement(**model, *reference, chunk, {});
     EXPECT_LT(found.mean_kl, 1e-3) << "chunks of " << chunk;
     EXPECT_GE(found.top1, 0.99) << "chunks of " << chunk;
     RecordProperty("mean_kl", fmt::format("{:.3e}", found.mean_kl));
     RecordProperty("top1", fmt::format("{:.4f}", found.top1));
   }
+  const test::Agreement int8 =
+      test::measure_agreement(**model, *reference, 512, {kvcache::KvElement::int8});
+  EXPECT_LT(int8.mean_kl, 1e-3) << "keys and values of 8 bits";
+  RecordProperty("mean_kl_int8", fmt::format("{:.3e}", int8.mean_kl));
 }
 
 INSTANTIATE_TEST_SUITE_P(SmolLM2, RealWeights,

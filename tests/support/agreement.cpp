@@ -61,10 +61,10 @@ std::filesystem::path agreement_file(const std::filesystem::path& weights) {
 }
 
 Agreement measure_agreement(const models::LanguageModel& model, const AgreementReference& reference,
-                            int32_t chunk, mx::Dtype kv_dtype) {
+                            int32_t chunk, const kvcache::KvFormat& kv_format) {
   const std::vector<Token>& tokens = reference.tokens();
   const auto count = static_cast<int32_t>(tokens.size());
-  TestSequences sequences(model, {.tokens_max = count, .dtype = kv_dtype});
+  TestSequences sequences(model, {.tokens_max = count, .format = kv_format});
   std::vector<mx::array> parts;
   for (int32_t begin = 0; begin < count; begin += chunk) {
     const int32_t end = std::min(begin + chunk, count);

@@ -45,6 +45,6 @@ std::filesystem::path agreement_file(const std::filesystem::path& weights);
 
 // The model's agreement on the reference's text, in prefill chunks of at most `chunk` tokens.
 Agreement measure_agreement(const models::LanguageModel& model, const AgreementReference& reference,
-                            int32_t chunk, mx::Dtype kv_dtype);
+                            int32_t chunk, const kvcache::KvFormat& kv_format);
 
 }  // namespace pome::test

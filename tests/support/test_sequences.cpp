@@ -13,11 +13,10 @@ int32_t blocks_of(const SequenceOptions& options) {
 }
 
 kvpool::KvPool make_pool(const models::LanguageModel& model, const SequenceOptions& options) {
-  const kvcache::CacheSpec spec =
-      model.cache_spec(options.page_tokens, static_cast<int32_t>(options.dtype.size()));
+  const kvcache::CacheSpec spec = model.cache_spec(options.page_tokens, options.format);
   const int32_t pages = 1 + options.sequences * blocks_of(options);
   return kvpool::KvPool(spec, {.group_pages = std::vector<int32_t>(spec.groups.size(), pages),
-                               .dtype = options.dtype});
+                               .format = options.format});
 }
 
 mx::array device(const std::vector<int32_t>& values) {

@@ -24,7 +24,7 @@ struct SequenceOptions {
   int32_t sequences = 1;
   int32_t tokens_max = 64;  // of each sequence
   int32_t page_tokens = 16;
-  mx::Dtype dtype = mx::float32;  // of keys and values
+  kvcache::KvFormat format = {.element = kvcache::KvElement::float32};  // of keys and values
 };
 
 // Drives a model without an engine: a few sequences in one pool, whose pages lie scattered and

@@ -109,8 +109,15 @@ std::vector<Flag> memory_flags() {
            "answers. "
            "Default: chosen from the measured speed."),
       make(group, {"--kv-cache-dtype"}, text, "TYPE", "auto",
-           "How keys and values are stored; auto is half precision.",
-           {"auto", "float16", "bfloat16", "bf16", "float32"}),
+           "How keys and values are stored; auto is half precision. int8 takes 53 % of its bytes "
+           "and "
+           "int4 28 %, with groups of 64.",
+           {"auto", "float16", "fp16", "bfloat16", "bf16", "float32", "fp32", "int8", "int4"}),
+      make(group, {"--kv-cache-group-size", "--mlx-kv-cache-group-size"}, integer, "COUNT", "64",
+           "Numbers along a head that share a scale and a bias in an int8 or int4 cache: 32, 64 or "
+           "128; a shorter head is one group."),
+      make(group, {"--mlx-kv-cache-bits"}, text, "BITS", "",
+           "8 and 4 are --kv-cache-dtype int8 and int4 by another name.", {"8", "4"}),
       make(group, {"--schedule-policy"}, text, "POLICY", "fcfs",
            "Which waiting request runs next: in order of arrival, the longest cached prefix first, "
            "or by the request's priority.",

@@ -171,7 +171,6 @@ const std::vector<Family> kFamilies = {
       "--remote-instance-weight-loader-backend",
       "--otlp-traces-endpoint",
       "--priority-scheduling-preemption-threshold",
-      "--mlx-kv-cache-group-size",
       "--constrained-json-whitespace-pattern"},
      {"--lora-target-modules", "--tokenizer-metrics-allowed-custom-labels"}},
     {"Other",

@@ -9,18 +9,10 @@
 // How attention over a ragged batch is cut into pieces of work: by its shape alone.
 namespace pome::kernels {
 
-// Queries of one job at most, and keys of one split: a row's keys are merged block by block inside
-// a split, then split by split, whether or not different threads take the splits.
-inline constexpr int kJobQueries = 32;
-inline constexpr int64_t kSplitKeys = 256;
+// Queries of one job at most.
+inline constexpr int kJobQueries = 64;
 // Rows of at most this many tokens have their splits shared out over the threads.
 inline constexpr int64_t kSplitRowTokens = 4;
-
-// Positions [begin, end).
-struct KeyRange {
-  int64_t begin = 0;
-  int64_t end = 0;
-};
 
 // Some queries of one row and one key head. Query i of the row is head i % group of token i /
 // group.
@@ -41,14 +33,12 @@ struct AttentionJob {
     const int64_t token = first_token + query / a.group();
     return token * a.q_heads + kv_head * a.group() + query % a.group();
   }
-  KeyRange seen(const PagedAttention& a, int i) const {
-    const int64_t position = first_position + (begin + i) / a.group();
-    const int64_t first = a.window > 0 ? position - a.window + 1 : 0;
-    return {std::max<int64_t>(first, 0), std::max<int64_t>(position + 1, 0)};
+  int64_t position(const PagedAttention& a, int i) const {
+    return first_position + (begin + i) / a.group();
   }
   // From the first query's window to the last query's own position.
   KeyRange seen_by_all(const PagedAttention& a) const {
-    return {seen(a, 0).begin, seen(a, count() - 1).end};
+    return {a.seen_from(position(a, 0)).begin, a.seen_from(position(a, count() - 1)).end};
   }
 };
 

@@ -3,22 +3,10 @@
 #include <cstdint>
 #include <optional>
 
+#include "kernels/kv_pages/kv_pages.h"
 #include "tensor/mlx.h"
 
 namespace pome::kernels {
-
-// The two halves of a paged KV pool, [pages, page_tokens, Hkv, D] each, in f32, f16 or bf16.
-struct KvPages {
-  mx::array k;
-  mx::array v;
-};
-
-// Writes k and v [T, Hkv, D] to slots [T] int32 (page · page_tokens + offset) and returns the
-// pool's next handles. Own primitive: the outputs always alias the pool, whoever else holds it, so
-// nothing is copied while a step is in flight; whoever reads the pages next must take the returned
-// handles. Values are rounded to the pool's dtype. A slot outside the pool is skipped.
-KvPages paged_append(const KvPages& pages, const mx::array& k, const mx::array& v,
-                     const mx::array& slots);
 
 // A ragged batch of R rows and T tokens over one cache group. Row r owns tokens
 // [row_offsets[r], row_offsets[r + 1]), which are the last ones of its kv_lengths[r] cached tokens.
@@ -40,17 +28,13 @@ struct AttentionOptions {
 };
 
 // Causal attention of q [T, Hq, D] f32 over the pages → [T, Hq, D] f32. Hq is a multiple of Hkv; D
-// is a multiple of 8, 8 to 256. Keys are walked in blocks of kKeyBlock at absolute positions with
+// is a multiple of 8, 8 to 256. Keys are walked in blocks of 64 at absolute positions with
 // an online softmax, in block order, so a token's result does not depend on its neighbours, on
 // chunking or on the number of threads. Rows without cached tokens give zeros.
 mx::array paged_attention(const mx::array& q, const KvPages& pages, const PagedRows& rows,
                           const AttentionOptions& options);
 
-inline constexpr int32_t kKeyBlock = 64;
-
 namespace reference {
-KvPages paged_append(const KvPages& pages, const mx::array& k, const mx::array& v,
-                     const mx::array& slots);
 mx::array paged_attention(const mx::array& q, const KvPages& pages, const PagedRows& rows,
                           const AttentionOptions& options);
 }  // namespace reference

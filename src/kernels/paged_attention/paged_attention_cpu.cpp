@@ -17,28 +17,21 @@
 #include <hwy/highway.h>
 
 #include "kernels/paged_attention/block_inl.h"
-#include "kernels/paged_attention/pages_inl.h"
+#include "kernels/paged_attention/staged_inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace pome::kernels::HWY_NAMESPACE {
 
-void append_tokens(const PageMemory& pages, const float* values, const int32_t* slots,
-                   int64_t begin, int64_t end) {
-  for (int64_t t = begin; t < end; ++t) {
-    store_slot(pages, values + t * pages.token_elements(), slots[t]);
-  }
-}
-
-// Jobs of more queries than this turn a block's halves into floats once.
+// Jobs of more queries than this stage a block once for all of them.
 inline constexpr int kStagedQueries = 2 * kQueriesTogether;
 
 // The queries of one job, scaled and padded, and their states.
 struct JobScratch {
-  HWY_ALIGN float q[kJobQueries][kHeadDimMax + 16];
-  HWY_ALIGN float scores[kQueriesTogether][kKeyBlock];
-  HWY_ALIGN float k[kKeyBlock * kHeadDimMax];
-  HWY_ALIGN float v[kKeyBlock * kHeadDimMax];
-  SoftmaxState block[kQueriesTogether];
+  HWY_ALIGN float q[kJobQueries][kHeadStride];
+  HWY_ALIGN float scores[kJobQueries][kSplitKeys];
+  StagedBlock staged;
+  int64_t positions[kJobQueries];
+  Span spans[kJobQueries];  // of the split at hand
   SoftmaxState split[kJobQueries];
   SoftmaxState whole[kJobQueries];
 };
@@ -63,167 +56,207 @@ HWY_INLINE void scale_into(const float* from, int dim, float factor, float* to) 
 }
 
 void load_queries(const PagedAttention& a, const AttentionJob& job, JobScratch& s) {
+  // Scores are in units of log 2, but a soft cap wants them as they are.
+  const float scale = a.softcap > 0.0f ? a.scale : a.scale * kLog2E;
   for (int i = 0; i < job.count(); ++i) {
-    scale_into(a.q + job.query_index(a, i) * a.k.dim, static_cast<int>(a.k.dim), a.scale, s.q[i]);
+    scale_into(a.q + job.query_index(a, i) * a.k.dim, static_cast<int>(a.k.dim), scale, s.q[i]);
+    if (a.k.rotated) {
+      rotate_head(s.q[i], static_cast<int>(a.k.dim), Rotated::query);
+    }
+    s.positions[i] = job.position(a, i);
   }
 }
 
-template <typename T>
-void load_block(const PagedAttention& a, const AttentionJob& job, int64_t first, Span span,
-                KeyBlock<T>& block) {
-  const auto* k = static_cast<const T*>(a.k.data);
-  const auto* v = static_cast<const T*>(a.v.data);
-  const int32_t* table = a.page_table + job.row * a.table_pages;
-  for (int i = span.begin; i < span.end; ++i) {
-    const int64_t position = first + i;
-    const int64_t page = table[position / a.k.page_tokens];
+// Where the span's keys or values lie: the job's head of positions first + begin, ….
+template <class Rows>
+void find_rows(const PageMemory& pages, const int32_t* table, int64_t head, int64_t first,
+               Span span, Rows& rows) {
+  const auto* data = static_cast<const uint8_t*>(pages.data) + head * pages.head_bytes;
+  int64_t block = (first + span.begin) / pages.page_tokens;
+  int64_t offset = (first + span.begin) % pages.page_tokens;
+  for (int key = span.begin; key < span.end; ++block, offset = 0) {
+    const int64_t page = table[block];
     // A page outside the pool is a caller's bug; it must not become a wild read.
-    const int64_t known = page >= 0 && page < a.k.pages ? page : 0;
-    const int64_t slot = known * a.k.page_tokens + position % a.k.page_tokens;
-    block.k[i] = k + (slot * a.k.heads + job.kv_head) * a.k.dim;
-    block.v[i] = v + (slot * a.v.heads + job.kv_head) * a.v.dim;
+    const int64_t known = page >= 0 && page < pages.pages ? page : 0;
+    const uint8_t* row = data + (known * pages.page_tokens + offset) * pages.token_bytes();
+    const int end = static_cast<int>(std::min<int64_t>(span.end, key + pages.page_tokens - offset));
+    for (; key < end; ++key, row += pages.token_bytes()) {
+      rows.set(key, row);
+    }
   }
+  rows.prepare(span.begin, span.end);
 }
 
-// The block's keys and values as floats in the scratch, for jobs whose queries read them several
-// times.
-template <typename T>
-void stage_block(const KeyBlock<T>& block, Span span, int dim, JobScratch& s,
-                 KeyBlock<float>& staged) {
-  const FloatTag d;
-  const auto lanes = static_cast<int>(hn::Lanes(d));
-  const auto copy = [&](const T* from, float* to) {
-    int c = 0;
-    for (; c + lanes <= dim; c += lanes) {
-      hn::StoreU(load_as_float(d, from + c), d, to + c);
+// In place of rows that are read: asks for their cache lines.
+struct PrefetchedRows {
+  int64_t bytes;
+  void set(int, const uint8_t* row) const {
+    for (int64_t at = 0; at < bytes; at += 64) {
+      __builtin_prefetch(row + at);
     }
-    if (c < dim) {
-      const auto left = static_cast<size_t>(dim - c);
-      store_tail(d, load_as_float_tail(d, from + c, left), to + c, left);
-    }
-  };
-  for (int i = span.begin; i < span.end; ++i) {
-    float* k = s.k + i * dim;
-    float* v = s.v + i * dim;
-    copy(block.k[i], k);
-    copy(block.v[i], v);
-    staged.k[i] = k;
-    staged.v[i] = v;
   }
-}
+  void prepare(int, int) const {}
+};
 
-// From the first key that any of them sees to the last; empty where none sees any.
-Span union_of(const Span* spans, int count) {
-  Span all{kKeyBlock, 0};
-  for (int i = 0; i < count; ++i) {
-    if (!spans[i].empty()) {
-      all.begin = std::min(all.begin, spans[i].begin);
-      all.end = std::max(all.end, spans[i].end);
+// A job's queries against the keys of one split. Rows: how heads are stored.
+template <class Rows>
+class SplitPass {
+ public:
+  SplitPass(const PagedAttention& a, const AttentionJob& job, int64_t split, JobScratch& s)
+      : a_(a),
+        job_(job),
+        s_(s),
+        table_(a.page_table + job.row * a.table_pages),
+        first_key_(split * kSplitKeys),
+        dim_(static_cast<int>(a.k.dim)),
+        count_(job.count()),
+        staged_(count_ > kStagedQueries) {
+    for (int i = 0; i < count_; ++i) {
+      const KeyRange seen = a.seen_from(s.positions[i]);
+      s.spans[i] = {within_split(seen.begin), within_split(seen.end)};
     }
+    all_ = union_of(s.spans, count_);
   }
-  return all;
-}
 
-template <int kQ, typename T>
-HWY_NOINLINE void attend_together(const PagedAttention& a, const KeyBlock<T>& block, int first,
-                                  const Span* spans, JobScratch& s) {
-  const Span all = union_of(spans, kQ);
-  const float* q[kQ];
-  SoftmaxState* states[kQ];
-  for (int i = 0; i < kQ; ++i) {
-    q[i] = s.q[first + i];
-    states[i] = &s.block[i];
-  }
-  if (all.empty()) {
-    return;
-  }
-  const auto dim = static_cast<int>(a.k.dim);
-  score_block<kQ>(q, block, all, dim, s.scores);
-  for (int i = 0; i < kQ; ++i) {
-    if (spans[i].empty()) {
-      std::fill(s.scores[i], s.scores[i] + kKeyBlock, 0.0f);
-    } else {
-      weigh_scores(s.scores[i], spans[i], a.softcap, s.block[i]);
+  // Into the job's split states; `total` stays 0 where a query sees nothing of the split.
+  void run() {
+    for_each_block(a_.k, [&](const Rows& k, int first, Span span) { score(k, first, span); });
+    for (int i = 0; i < count_; i += kQueriesTogether) {
+      weigh(i);
     }
+    for_each_block(a_.v, [&](const Rows& v, int first, Span span) { add_values(v, first, span); });
   }
-  sum_values<kQ>(s.scores, block, all, dim, states);
-  for (int i = 0; i < kQ; ++i) {
-    if (!spans[i].empty()) {
-      merge_states(s.block[i], dim, s.split[first + i]);
-    }
-  }
-}
 
-template <typename T>
-void attend_queries(const PagedAttention& a, const AttentionJob& job, const KeyBlock<T>& block,
-                    const Span* spans, JobScratch& s) {
-  for (int i = 0; i < job.count(); i += kQueriesTogether) {
-    switch (std::min(kQueriesTogether, job.count() - i)) {
-      case 4:
-        attend_together<4>(a, block, i, spans + i, s);
-        break;
-      case 3:
-        attend_together<3>(a, block, i, spans + i, s);
-        break;
-      case 2:
-        attend_together<2>(a, block, i, spans + i, s);
-        break;
-      default:
-        attend_together<1>(a, block, i, spans + i, s);
+ private:
+  int within_split(int64_t position) const {
+    return static_cast<int>(std::clamp<int64_t>(position - first_key_, 0, kSplitKeys));
+  }
+  int together(int i) const { return std::min(kQueriesTogether, count_ - i); }
+
+  template <class Body>
+  void for_each_block(const PageMemory& half, Body body) {
+    for (int first = all_.begin / kBlockKeys * kBlockKeys; first < all_.end; first += kBlockKeys) {
+      const Span span = all_.in_block(first);
+      Rows rows(half);
+      find_rows(half, table_, job_.kv_head, first_key_ + first, span, rows);
+      if (!staged_) {
+        prefetch(half, first + kBlockKeys);
+      }
+      body(rows, first, span);
     }
   }
-}
 
-// One block of keys joins the split states of the job's queries.
-template <typename T>
-void attend_block(const PagedAttention& a, const AttentionJob& job, int64_t first_key,
-                  JobScratch& s) {
-  Span spans[kJobQueries];
-  for (int i = 0; i < job.count(); ++i) {
-    const KeyRange seen = job.seen(a, i);
-    spans[i].begin = static_cast<int>(std::clamp<int64_t>(seen.begin - first_key, 0, kKeyBlock));
-    spans[i].end = static_cast<int>(std::clamp<int64_t>(seen.end - first_key, 0, kKeyBlock));
-  }
-  const Span all = union_of(spans, job.count());
-  if (all.empty()) {
-    return;
-  }
-  KeyBlock<T> block;
-  load_block(a, job, first_key, all, block);
-  if constexpr (!std::is_same_v<T, float>) {
-    if (job.count() > kStagedQueries) {
-      KeyBlock<float> staged;
-      stage_block(block, all, static_cast<int>(a.k.dim), s, staged);
-      return attend_queries(a, job, staged, spans, s);
+  // Few queries do not keep the processor busy until the next block has come from memory.
+  void prefetch(const PageMemory& half, int first) {
+    const bool more = first < all_.end;
+    const PageMemory& next = more ? half : a_.v;
+    const int start = more ? first : all_.begin / kBlockKeys * kBlockKeys;
+    if (more || &half == &a_.k) {
+      PrefetchedRows rows{next.head_bytes};
+      find_rows(next, table_, job_.kv_head, first_key_ + start, all_.in_block(start), rows);
     }
   }
-  attend_queries(a, job, block, spans, s);
-}
 
-// Zeros up to the next whole vector, which merging reads.
+  void score(const Rows& k, int first, Span span) {
+    if (staged_) {
+      stage_keys(k, span, dim_, s_.staged);
+    }
+    for_each_group(first, [&](auto queries, int i, Span seen) {
+      constexpr int kQ = decltype(queries)::value;
+      const float* q[kQ];
+      for (int j = 0; j < kQ; ++j) {
+        q[j] = s_.q[i + j];
+      }
+      if (staged_) {
+        score_staged<kQ>(q, s_.staged, seen, dim_, first, s_.scores + i);
+      } else {
+        score_block<kQ>(q, k, seen, dim_, first, s_.scores + i);
+      }
+    });
+  }
+
+  void weigh(int i) {
+    const Span all = union_of(s_.spans + i, together(i));
+    for (int j = i; j < i + together(i); ++j) {
+      SoftmaxState& state = s_.split[j];
+      std::fill(state.values, state.values + dim_, 0.0f);
+      if (s_.spans[j].empty()) {
+        state.total = 0.0f;
+        std::fill(s_.scores[j] + std::min(all.begin, all.end), s_.scores[j] + all.end, 0.0f);
+      } else {
+        weigh_scores(s_.scores[j], s_.spans[j], all, a_.softcap, state);
+      }
+    }
+  }
+
+  void add_values(const Rows& v, int first, Span span) {
+    FloatRows<float, kBlockKeys> floats;
+    if (staged_) {
+      stage_values(v, span, dim_, s_.staged, floats);
+    }
+    for_each_group(first, [&](auto queries, int i, Span seen) {
+      constexpr int kQ = decltype(queries)::value;
+      if (staged_) {
+        sum_values<kQ>(s_.scores + i, floats, seen, dim_, first, s_.split + i);
+      } else {
+        sum_values<kQ>(s_.scores + i, v, seen, dim_, first, s_.split + i);
+      }
+    });
+  }
+
+  // Queries in fours, with what they see of the block: body(count as a type, first query, span).
+  template <class Body>
+  void for_each_group(int first, Body body) {
+    for (int i = 0; i < count_; i += kQueriesTogether) {
+      const Span seen = union_of(s_.spans + i, together(i)).in_block(first);
+      if (seen.empty()) {
+        continue;
+      }
+      switch (together(i)) {
+        case 4:
+          body(std::integral_constant<int, 4>(), i, seen);
+          break;
+        case 3:
+          body(std::integral_constant<int, 3>(), i, seen);
+          break;
+        case 2:
+          body(std::integral_constant<int, 2>(), i, seen);
+          break;
+        default:
+          body(std::integral_constant<int, 1>(), i, seen);
+      }
+    }
+  }
+
+  const PagedAttention& a_;
+  const AttentionJob& job_;
+  JobScratch& s_;
+  const int32_t* table_;
+  int64_t first_key_;
+  int dim_;
+  int count_;
+  bool staged_;
+  Span all_;
+};
+
 void reset(SoftmaxState& state, int64_t dim) {
   state.largest = -std::numeric_limits<float>::infinity();
   state.total = 0.0f;
-  std::fill(state.values, state.values + (dim + 15) / 16 * 16, 0.0f);
+  std::fill(state.values, state.values + dim, 0.0f);
 }
 
-// The split's keys, block by block, into the job's split states.
 void attend_split(const PagedAttention& a, const AttentionJob& job, int64_t split, JobScratch& s) {
-  for (int i = 0; i < job.count(); ++i) {
-    reset(s.split[i], a.k.dim);
-  }
-  for (int64_t key = split * kSplitKeys; key < (split + 1) * kSplitKeys; key += kKeyBlock) {
-    switch (a.k.type) {
-      case PageType::f32:
-        attend_block<float>(a, job, key, s);
-        break;
-      case PageType::f16:
-        attend_block<hwy::float16_t>(a, job, key, s);
-        break;
-      case PageType::bf16:
-        attend_block<hwy::bfloat16_t>(a, job, key, s);
-        break;
-    }
+  switch (a.k.type) {
+    case PageType::f32:
+      return SplitPass<FloatRows<float, kBlockKeys>>(a, job, split, s).run();
+    case PageType::f16:
+      return SplitPass<FloatRows<hwy::float16_t, kBlockKeys>>(a, job, split, s).run();
+    case PageType::bf16:
+      return SplitPass<FloatRows<hwy::bfloat16_t, kBlockKeys>>(a, job, split, s).run();
+    case PageType::int8:
+      return SplitPass<CodedRows<8, kBlockKeys>>(a, job, split, s).run();
+    case PageType::int4:
+      return SplitPass<CodedRows<4, kBlockKeys>>(a, job, split, s).run();
   }
 }
 
@@ -231,12 +264,12 @@ void attend_split(const PagedAttention& a, const AttentionJob& job, int64_t spli
 void finish(const PagedAttention& a, int64_t query, SoftmaxState& state) {
   float factor = 1.0f;
   if (a.sinks != nullptr) {
-    const float sink = a.sinks[query % a.q_heads];
+    const float sink = a.sinks[query % a.q_heads] * kLog2E;
     const float largest = std::max(state.largest, sink);
-    factor = exp_of(state.largest - largest);
-    state.total = state.total * factor + exp_of(sink - largest);
+    factor = power_of_two(state.largest - largest);
+    state.total = state.total * factor + power_of_two(sink - largest);
   }
-  const float share = state.total > 0.0f ? factor / state.total : 0.0f;
+  const float share = state.total == 0.0f ? 0.0f : factor / state.total;
   const auto dim = static_cast<int>(a.k.dim);
   if (dim % static_cast<int>(hn::Lanes(FloatTag())) == 0) {
     scale_into(state.values, dim, share, a.out + query * a.k.dim);
@@ -258,7 +291,7 @@ void run_whole_job(const PagedAttention& a, const AttentionJob& job) {
   for (int64_t split = keys.begin / kSplitKeys; split * kSplitKeys < keys.end; ++split) {
     attend_split(a, job, split, s);
     for (int i = 0; i < job.count(); ++i) {
-      if (s.split[i].total > 0.0f) {
+      if (s.split[i].total != 0.0f) {
         merge_states(s.split[i], dim, s.whole[i]);
       }
     }
@@ -294,7 +327,7 @@ void merge_splits(const PagedAttention& a, int64_t query, const float* partial, 
     next.largest = from[0];
     next.total = from[1];
     std::copy_n(from + 2, dim, next.values);
-    if (next.total > 0.0f) {
+    if (next.total != 0.0f) {
       merge_states(next, dim, whole);
     }
   }
@@ -308,12 +341,10 @@ HWY_AFTER_NAMESPACE();
 namespace pome::kernels {
 namespace {
 
-HWY_EXPORT(append_tokens);
 HWY_EXPORT(run_whole_job);
 HWY_EXPORT(run_split_job);
 HWY_EXPORT(merge_splits);
 
-VariantCounter count_append("paged_attention/append");
 VariantCounter count_whole("paged_attention/whole_rows");
 VariantCounter count_split("paged_attention/split_rows");
 
@@ -340,15 +371,6 @@ void run_split_jobs(const PagedAttention& a, const AttentionJobs& jobs) {
 }
 
 }  // namespace
-
-void run_append(const PageMemory& pages, const float* values, const int32_t* slots,
-                int64_t tokens) {
-  count_append.add();
-  const int64_t grain = std::max<int64_t>(1, 16384 / std::max<int64_t>(1, pages.token_elements()));
-  parallel_for(tokens, grain, [&](int64_t begin, int64_t end) {
-    HWY_DYNAMIC_DISPATCH(append_tokens)(pages, values, slots, begin, end);
-  });
-}
 
 void run_paged_attention(const PagedAttention& a) {
   const AttentionJobs jobs = list_jobs(a);

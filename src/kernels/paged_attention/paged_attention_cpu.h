@@ -1,26 +1,21 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+
+#include "kernels/kv_pages/page_memory.h"
 
 namespace pome::kernels {
 
-enum class PageType { f32, f16, bf16 };
+// Keys of one split, at absolute positions: they are weighed together, and a row's splits are
+// merged in order, whether or not different threads take them.
+inline constexpr int kSplitKeys = 256;
 
-// One half of a KV pool as raw memory.
-struct PageMemory {
-  void* data = nullptr;
-  PageType type = PageType::f32;
-  int64_t pages = 0;
-  int64_t page_tokens = 0;
-  int64_t heads = 0;
-  int64_t dim = 0;
-
-  int64_t slots() const { return pages * page_tokens; }
-  int64_t token_elements() const { return heads * dim; }
+// Positions [begin, end).
+struct KeyRange {
+  int64_t begin = 0;
+  int64_t end = 0;
 };
-
-// values [tokens, heads, dim] to slots [tokens]; slots outside the pool are skipped.
-void run_append(const PageMemory& pages, const float* values, const int32_t* slots, int64_t tokens);
 
 struct PagedAttention {
   PageMemory k;
@@ -40,6 +35,11 @@ struct PagedAttention {
   float softcap = 0.0f;
 
   int64_t group() const { return q_heads / k.heads; }
+  // What a query at this position sees.
+  KeyRange seen_from(int64_t position) const {
+    const int64_t first = window > 0 ? position - window + 1 : 0;
+    return {std::max<int64_t>(first, 0), std::max<int64_t>(position + 1, 0)};
+  }
 };
 
 // On the calling thread and the pool.

@@ -10,21 +10,16 @@ namespace {
 // Scores of one tile never exceed this many elements.
 constexpr int64_t kScoresMax = int64_t{16} << 20;
 
-// Keys or values of every row: pages [pages, page_tokens, H, D] → [R, H, L, D] f32 with L = P ·
-// page_tokens.
-mx::array gather_rows(const mx::array& pages, const mx::array& page_table) {
+// Keys or values of every row: one half of the pool → [R, H, L, D] f32 with L = P · page_tokens.
+mx::array gather_rows(const mx::array& half, const std::optional<CodedHeads>& coded,
+                      const mx::array& page_table) {
   const int rows = page_table.shape(0);
-  const int tokens = page_table.shape(1) * pages.shape(1);
+  const int tokens = page_table.shape(1) * half.shape(1);
   const mx::array gathered =
-      mx::reshape(mx::take(pages, page_table, 0), {rows, tokens, pages.shape(2), pages.shape(3)});
-  return mx::astype(mx::transpose(gathered, {0, 2, 1, 3}), mx::float32);
-}
-
-mx::array append(const mx::array& pages, const mx::array& values, const mx::array& slots) {
-  const int tokens = pages.shape(0) * pages.shape(1);
-  const mx::Shape flat{tokens, pages.shape(2), pages.shape(3)};
-  const mx::array updates = mx::astype(mx::expand_dims(values, 1), pages.dtype());
-  return mx::reshape(mx::scatter(mx::reshape(pages, flat), slots, updates, 0), pages.shape());
+      mx::reshape(mx::take(half, page_table, 0), {rows, tokens, half.shape(2), half.shape(3)});
+  const mx::array heads =
+      coded ? decode_heads(gathered, *coded) : mx::astype(gathered, mx::float32);
+  return mx::transpose(heads, {0, 2, 1, 3});
 }
 
 // Which of the L key positions each query of the tile sees: [R, 1, M, L].
@@ -77,18 +72,14 @@ mx::array attend(const mx::array& q, const mx::array& k, const mx::array& v, con
 
 }  // namespace
 
-KvPages paged_append(const KvPages& pages, const mx::array& k, const mx::array& v,
-                     const mx::array& slots) {
-  return {append(pages.k, k, slots), append(pages.v, v, slots)};
-}
-
-mx::array paged_attention(const mx::array& q, const KvPages& pages, const PagedRows& rows,
+mx::array paged_attention(const mx::array& queries_in, const KvPages& pages, const PagedRows& rows,
                           const AttentionOptions& options) {
+  const mx::array q = pages.coded ? rotate_heads(queries_in, Rotated::query) : queries_in;
   const int row_count = rows.page_table.shape(0);
   const int q_heads = q.shape(1);
-  const int tokens = rows.page_table.shape(1) * pages.k.shape(1);
-  const mx::array k = gather_rows(pages.k, rows.page_table);
-  const mx::array v = gather_rows(pages.v, rows.page_table);
+  const int tokens = rows.page_table.shape(1) * pages.page_tokens();
+  const mx::array k = gather_rows(pages.k, pages.coded, rows.page_table);
+  const mx::array v = gather_rows(pages.v, pages.coded, rows.page_table);
   const mx::array begins = mx::slice(rows.row_offsets, mx::Shape{0}, mx::Shape{row_count});
   const mx::array ends = mx::slice(rows.row_offsets, mx::Shape{1}, mx::Shape{row_count + 1});
   const mx::array counts = ends - begins;

@@ -11,6 +11,7 @@
 namespace pome::kernels {
 namespace {
 
+using kvcache::KvElement;
 using testing::array_of;
 using testing::int_array;
 using testing::normal_array;
@@ -57,9 +58,24 @@ struct Batch {
     v = normal_floats(k.size(), 3);
   }
 
-  KvPages pool(mx::Dtype dtype) const {
+  KvPages pool(KvElement element, int32_t group_size = 64) const {
     const mx::Shape shape{pages, kPageTokens, kv_heads, dim};
-    return {mx::astype(array_of(k, shape), dtype), mx::astype(array_of(v, shape), dtype)};
+    const mx::array keys = array_of(k, shape);
+    const mx::array values = array_of(v, shape);
+    const kvcache::KvFormat format{element, group_size};
+    if (format.coded()) {
+      const CodedHeads coded{dim, format};
+      const mx::array rotated = reference::rotate_heads(keys, Rotated::key);
+      return {mx::contiguous(reference::encode_heads(rotated, coded)),
+              mx::contiguous(reference::encode_heads(values, coded)), coded};
+    }
+    const mx::Dtype dtype = element == KvElement::float32
+                                ? mx::float32
+                                : (element == KvElement::float16 ? mx::float16 : mx::bfloat16);
+    return {mx::astype(keys, dtype), mx::astype(values, dtype)};
+  }
+  static std::vector<float> floats(const mx::array& half, const std::optional<CodedHeads>& coded) {
+    return values_of(coded ? reference::decode_heads(half, *coded) : mx::astype(half, mx::float32));
   }
   mx::array queries() const { return array_of(q, {offsets.back(), heads, dim}); }
   PagedRows rows() const {
@@ -88,13 +104,15 @@ struct Batch {
 
   std::vector<float> expected(const KvPages& pool, const AttentionOptions& o,
                               const std::vector<float>& sinks) const {
-    const std::vector<float> keys = values_of(mx::astype(pool.k, mx::float32));
-    const std::vector<float> values = values_of(mx::astype(pool.v, mx::float32));
+    const std::vector<float> keys = floats(pool.k, pool.coded);
+    const std::vector<float> turned =
+        pool.coded ? values_of(reference::rotate_heads(queries(), Rotated::query)) : q;
+    const std::vector<float> values = floats(pool.v, pool.coded);
     std::vector<float> out;
     for (size_t r = 0; r < counts.size(); ++r) {
       for (int i = 0; i < counts[r]; ++i) {
         for (int h = 0; h < heads; ++h) {
-          const float* query = q.data() + ((offsets[r] + i) * heads + h) * dim;
+          const float* query = turned.data() + ((offsets[r] + i) * heads + h) * dim;
           const std::vector<float> one =
               attend(query, r, lengths[r] - counts[r] + i, h, keys, values, o, sinks);
           out.insert(out.end(), one.begin(), one.end());
@@ -138,18 +156,21 @@ struct Batch {
   }
 };
 
-std::vector<float> run(const Batch& b, mx::Dtype dtype, const AttentionOptions& options) {
-  return values_of(paged_attention(b.queries(), b.pool(dtype), b.rows(), options));
+std::vector<float> run(const Batch& b, KvElement element, const AttentionOptions& options,
+                       int32_t group_size = 64) {
+  return values_of(paged_attention(b.queries(), b.pool(element, group_size), b.rows(), options));
 }
 
 TEST(PagedAttention, AgreesWithALoopForEveryHeadSizeAndDtypeOnEveryInstructionSet) {
   testing::for_each_target([](const std::string& target) {
     for (const int dim : {8, 40, 64, 72, 80, 96, 128, 256}) {
-      for (const auto dtype : {mx::float32, mx::float16, mx::bfloat16}) {
+      for (const auto element : {KvElement::float32, KvElement::float16, KvElement::bfloat16,
+                                 KvElement::int8, KvElement::int4}) {
         const Batch b(6, 2, dim, {5, 1, 17}, {70, 33, 17});
         const AttentionOptions options{.scale = 1.0f / std::sqrt(static_cast<float>(dim))};
-        EXPECT_LT(relative_error(run(b, dtype, options), b.expected(b.pool(dtype), options, {})),
-                  2e-6)
+        EXPECT_LT(
+            relative_error(run(b, element, options), b.expected(b.pool(element), options, {})),
+            2e-6)
             << target << ", head size " << dim;
       }
     }
@@ -160,9 +181,9 @@ TEST(PagedAttention, AgreesWithItsTwinOnRaggedBatches) {
   const Batch b(9, 3, 64, {1, 40, 1, 3, 1}, {700, 41, 1, 300, 64});
   for (const int window : {0, 20, 300}) {
     AttentionOptions options{.scale = 0.125f, .window = window};
-    EXPECT_LT(relative_error(run(b, mx::float16, options),
-                             values_of(reference::paged_attention(b.queries(), b.pool(mx::float16),
-                                                                  b.rows(), options))),
+    EXPECT_LT(relative_error(run(b, KvElement::float16, options),
+                             values_of(reference::paged_attention(
+                                 b.queries(), b.pool(KvElement::float16), b.rows(), options))),
               2e-6)
         << window;
   }
@@ -180,10 +201,10 @@ TEST(PagedAttention, HonoursWindowSoftcapAndSinks) {
         }
         const std::vector<float> none;
         const std::vector<float> expected =
-            b.expected(b.pool(mx::float32), options, with_sinks ? sinks : none);
-        EXPECT_LT(relative_error(run(b, mx::float32, options), expected), 3e-6);
+            b.expected(b.pool(KvElement::float32), options, with_sinks ? sinks : none);
+        EXPECT_LT(relative_error(run(b, KvElement::float32, options), expected), 3e-6);
         EXPECT_LT(relative_error(values_of(reference::paged_attention(
-                                     b.queries(), b.pool(mx::float32), b.rows(), options)),
+                                     b.queries(), b.pool(KvElement::float32), b.rows(), options)),
                                  expected),
                   3e-6);
       }
@@ -191,46 +212,121 @@ TEST(PagedAttention, HonoursWindowSoftcapAndSinks) {
   }
 }
 
-TEST(PagedAttention, GivesARowTheSameBitsAloneAndInACrowd) {
-  const Batch b(9, 3, 64, {1, 100, 1, 3, 1, 5}, {700, 129, 1, 300, 64, 513});
-  const AttentionOptions options{.scale = 0.125f};
-  const std::vector<float> together = run(b, mx::float16, options);
-  for (size_t r = 0; r < b.counts.size(); ++r) {
-    const std::vector<float> alone = run(b.row(r), mx::float16, options);
-    const auto begin = together.begin() + b.offsets[r] * 9 * 64;
-    EXPECT_TRUE(same_bits(alone, std::vector<float>(begin, begin + alone.size()))) << "row " << r;
+constexpr KvElement kEveryElement[] = {KvElement::float32, KvElement::float16, KvElement::bfloat16,
+                                       KvElement::int8, KvElement::int4};
+
+TEST(PagedAttention, AgreesWithItsTwinForEveryCombinationOfFeatures) {
+  // A decode row over two splits, prefill of two sizes and a short decode row in one batch. How
+  // numbers are stored takes turns.
+  uint32_t turn = 0;
+  for (const int dim : {64, 80, 96, 128, 192, 256}) {
+    for (const int group : {1, 3, 8}) {
+      const Batch b(group, 1, dim, {1, 19, 7, 1}, {300, 20, 270, 9});
+      for (const int features : {0, 1, 2, 3, 4, 5, 6, 7}) {
+        const KvElement element = kEveryElement[turn++ % std::size(kEveryElement)];
+        const KvPages pool = b.pool(element, turn % 2 == 0 ? 32 : 64);
+        AttentionOptions options{.scale = 0.1f, .window = (features & 1) != 0 ? 100 : 0};
+        options.softcap = (features & 2) != 0 ? 3.0f : 0.0f;
+        if ((features & 4) != 0) {
+          options.sinks = normal_array({group}, turn);
+        }
+        const auto own = paged_attention(b.queries(), pool, b.rows(), options);
+        const auto plain = reference::paged_attention(b.queries(), pool, b.rows(), options);
+        EXPECT_LT(relative_error(values_of(own), values_of(plain)), 3e-6)
+            << "heads of " << dim << ", " << group << " a key head, element "
+            << static_cast<int>(element) << ", window " << options.window << ", soft cap "
+            << options.softcap << (options.sinks ? ", sinks" : "");
+      }
+    }
   }
 }
 
+TEST(PagedAttention, GivesARowTheSameBitsAloneAndInACrowd) {
+  const Batch b(9, 3, 80, {1, 100, 1, 3, 1, 5}, {700, 129, 1, 300, 64, 513});
+  const AttentionOptions options{.scale = 0.125f};
+  for (const KvElement element : kEveryElement) {
+    const std::vector<float> together = run(b, element, options, 32);
+    for (size_t r = 0; r < b.counts.size(); ++r) {
+      const std::vector<float> alone = run(b.row(r), element, options, 32);
+      const auto begin = together.begin() + b.offsets[r] * 9 * 80;
+      EXPECT_TRUE(same_bits(alone, std::vector<float>(begin, begin + alone.size())))
+          << "row " << r << ", element " << static_cast<int>(element);
+    }
+  }
+}
+
+// Few queries read the pages as they lie, many stage a block: the sizes straddle both, on every
+// instruction set.
 TEST(PagedAttention, GivesTheSameBitsForPrefillInOnePieceInChunksAndTokenByToken) {
+  const auto check = [](const Batch& whole, KvElement element, const AttentionOptions& options,
+                        const std::string& what) {
+    const std::vector<float> at_once = run(whole, element, options);
+    for (const int count : {1, 2, 4, 5, 33, whole.counts[0] - 1}) {
+      const std::vector<float> last = run(whole.tail(count), element, options);
+      EXPECT_TRUE(same_bits(last, std::vector<float>(at_once.end() - last.size(), at_once.end())))
+          << count << " tokens, element " << static_cast<int>(element) << ", " << what;
+    }
+  };
   for (const int window : {0, 50}) {
-    const Batch whole(6, 2, 64, {600}, {600});
     const AttentionOptions options{.scale = 0.125f, .window = window};
     const uint64_t wholes = variant_runs("paged_attention/whole_rows");
     const uint64_t splits = variant_runs("paged_attention/split_rows");
-    const std::vector<float> at_once = run(whole, mx::float16, options);
-    for (const int count : {1, 2, 4, 5, 33, 599}) {
-      const std::vector<float> last = run(whole.tail(count), mx::float16, options);
-      EXPECT_TRUE(same_bits(last, std::vector<float>(at_once.end() - last.size(), at_once.end())))
-          << count << " tokens, window " << window;
+    for (const KvElement element : kEveryElement) {
+      check(Batch(6, 2, 64, {600}, {600}), element, options, "heads of 64");
     }
     EXPECT_GT(variant_runs("paged_attention/whole_rows"), wholes);
-    EXPECT_EQ(variant_runs("paged_attention/split_rows"), splits + (window == 0 ? 3 : 0));
+    EXPECT_EQ(variant_runs("paged_attention/split_rows"), splits + (window == 0 ? 15 : 0));
   }
+  testing::for_each_target([&](const std::string& target) {
+    for (const int dim : {8, 72, 80, 128, 256}) {
+      for (const KvElement element : {KvElement::float16, KvElement::int8, KvElement::int4}) {
+        check(Batch(6, 2, dim, {90}, {290}), element, {.scale = 0.1f, .softcap = 4.0f}, target);
+      }
+    }
+  });
 }
 
 TEST(PagedAttention, GivesTheSameBitsForEveryNumberOfThreads) {
   const Batch b(9, 3, 64, {1, 60, 1}, {1500, 61, 300});
   const AttentionOptions options{.scale = 0.125f};
-  const std::vector<float> expected = run(b, mx::float16, options);
+  const std::vector<float> expected = run(b, KvElement::float16, options);
   testing::for_each_thread_count([&](int threads) {
-    EXPECT_TRUE(same_bits(run(b, mx::float16, options), expected)) << threads << " threads";
+    EXPECT_TRUE(same_bits(run(b, KvElement::float16, options), expected)) << threads << " threads";
   });
+}
+
+TEST(PagedAttention, ReadsPagesOfAnySize) {
+  for (const int page_tokens : {1, 2, 8, 64, 128}) {
+    const Batch b(6, 2, 64, {20, 1}, {150, 130});
+    // The same tokens in pages of another size.
+    const int count = (150 + page_tokens - 1) / page_tokens;
+    std::vector<int32_t> table;
+    std::vector<float> k(static_cast<size_t>(2 * count + 1) * page_tokens * 2 * 64, 0.0f);
+    std::vector<float> v = k;
+    for (int r = 0; r < 2; ++r) {
+      for (int block = 0; block < count; ++block) {
+        table.push_back(1 + block * 2 + r);
+      }
+      for (int token = 0; token < b.lengths[r]; ++token) {
+        const int from =
+            b.table[r * b.table_pages + token / kPageTokens] * kPageTokens + token % kPageTokens;
+        const int to = table[r * count + token / page_tokens] * page_tokens + token % page_tokens;
+        std::copy_n(b.k.begin() + from * 128, 128, k.begin() + to * 128);
+        std::copy_n(b.v.begin() + from * 128, 128, v.begin() + to * 128);
+      }
+    }
+    const mx::Shape shape{2 * count + 1, page_tokens, 2, 64};
+    PagedRows rows = b.rows();
+    rows.page_table = int_array(table, {2, count});
+    const std::vector<float> out =
+        values_of(paged_attention(b.queries(), {array_of(k, shape), array_of(v, shape)}, rows, {}));
+    EXPECT_TRUE(same_bits(out, run(b, KvElement::float32, {}))) << page_tokens;
+  }
 }
 
 TEST(PagedAttention, NeverReadsPastARowsLength) {
   Batch b(2, 1, 16, {1, 2}, {5, 18});
-  const std::vector<float> clean = run(b, mx::float32, {});
+  const std::vector<float> clean = run(b, KvElement::float32, {});
   for (int slot = 0; slot < b.pages * kPageTokens; ++slot) {
     const int page = slot / kPageTokens;
     const auto owner = std::find(b.table.begin(), b.table.end(), page) - b.table.begin();
@@ -241,80 +337,21 @@ TEST(PagedAttention, NeverReadsPastARowsLength) {
       std::fill_n(b.v.begin() + slot * 16, 16, std::nanf(""));
     }
   }
-  EXPECT_TRUE(same_bits(run(b, mx::float32, {}), clean));
+  EXPECT_TRUE(same_bits(run(b, KvElement::float32, {}), clean));
 }
 
 TEST(PagedAttention, GivesZerosWhereNothingIsCached) {
   const Batch b(2, 1, 16, {2}, {0});
-  EXPECT_EQ(run(b, mx::float32, {}), std::vector<float>(2 * 2 * 16, 0.0f));
+  EXPECT_EQ(run(b, KvElement::float32, {}), std::vector<float>(2 * 2 * 16, 0.0f));
 }
 
 TEST(PagedAttention, RefusesShapesThatDoNotFit) {
   const Batch b(3, 2, 16, {1}, {4});
-  EXPECT_THROW(run(b, mx::float32, {}), std::invalid_argument);
+  EXPECT_THROW(run(b, KvElement::float32, {}), std::invalid_argument);
   const Batch wide(2, 1, 264, {1}, {4});
-  EXPECT_THROW(run(wide, mx::float32, {}), std::invalid_argument);
+  EXPECT_THROW(run(wide, KvElement::float32, {}), std::invalid_argument);
   const Batch odd(2, 1, 12, {1}, {4});
-  EXPECT_THROW(run(odd, mx::float32, {}), std::invalid_argument);
-}
-
-TEST(PagedAppend, WritesRoundedValuesToTheirSlotsAndNothingElse) {
-  testing::for_each_target([](const std::string& target) {
-    for (const auto dtype : {mx::float32, mx::float16, mx::bfloat16}) {
-      const mx::array start = mx::astype(normal_array({4, 16, 3, 10}, 1), dtype);
-      // Normal, subnormal, overflowing and special halves.
-      std::vector<float> numbers = normal_floats(5 * 3 * 10, 2);
-      for (size_t i = 0; i < numbers.size(); i += 3) {
-        numbers[i] = std::ldexp(numbers[i], -static_cast<int>(i / 5));
-      }
-      numbers[1] = 65519.0f;
-      numbers[2] = 65520.0f;
-      numbers[4] = -std::numeric_limits<float>::infinity();
-      numbers[5] = 1.0f + std::ldexp(1.0f, -11);
-      const mx::array k = array_of(numbers, {5, 3, 10});
-      const mx::array v = normal_array({5, 3, 10}, 3);
-      const mx::array slots = int_array({17, 0, 63, 16, 40}, {5});
-      const KvPages expected =
-          reference::paged_append({start, start + mx::array(0.0f, dtype)}, k, v, slots);
-      const std::vector<float> k_expected = values_of(mx::astype(expected.k, mx::float32));
-      const std::vector<float> v_expected = values_of(mx::astype(expected.v, mx::float32));
-      const KvPages pages{mx::contiguous(start + mx::array(0.0f, dtype)),
-                          mx::contiguous(start + mx::array(0.0f, dtype))};
-      const KvPages next = paged_append(pages, k, v, slots);
-      EXPECT_TRUE(same_bits(values_of(mx::astype(next.k, mx::float32)), k_expected)) << target;
-      EXPECT_TRUE(same_bits(values_of(mx::astype(next.v, mx::float32)), v_expected)) << target;
-    }
-  });
-}
-
-TEST(PagedAppend, KeepsThePoolsBuffersWhileAStepIsInFlightAndOthersHoldThem) {
-  KvPages pages{mx::zeros({64, 16, 2, 64}, mx::float16), mx::zeros({64, 16, 2, 64}, mx::float16)};
-  mx::eval(pages.k, pages.v);
-  const void* k_buffer = pages.k.data<char>();
-  const void* v_buffer = pages.v.data<char>();
-  std::vector<KvPages> held{pages};
-  for (int step = 0; step < 20; ++step) {
-    const mx::array k = normal_array({1, 2, 64}, step);
-    pages = paged_append(pages, k, k, int_array({16 + step}, {1}));
-    mx::async_eval({pages.k, pages.v});
-    held.push_back(pages);
-  }
-  mx::eval(pages.k, pages.v);
-  EXPECT_EQ(pages.k.data<char>(), k_buffer);
-  EXPECT_EQ(pages.v.data<char>(), v_buffer);
-  const auto last = values_of<mx::float16_t>(mx::astype(normal_array({1, 2, 64}, 19), mx::float16));
-  const auto* stored = pages.k.data<mx::float16_t>() + (16 + 19) * 2 * 64;
-  EXPECT_TRUE(same_bits(std::vector<mx::float16_t>(stored, stored + 128), last));
-}
-
-TEST(PagedAppend, SkipsSlotsOutsideThePool) {
-  const KvPages pages{mx::contiguous(mx::zeros({2, 16, 1, 8})),
-                      mx::contiguous(mx::zeros({2, 16, 1, 8}))};
-  const KvPages next =
-      paged_append(pages, mx::ones({3, 1, 8}), mx::ones({3, 1, 8}), int_array({-1, 32, 31}, {3}));
-  const std::vector<float> k = values_of(next.k);
-  EXPECT_EQ(std::count(k.begin(), k.end(), 1.0f), 8);
-  EXPECT_EQ(k[31 * 8], 1.0f);
+  EXPECT_THROW(run(odd, KvElement::float32, {}), std::invalid_argument);
 }
 
 }  // namespace

@@ -9,7 +9,7 @@
 
 #include "kernels/backend.h"
 #include "kernels/cpu_primitive.h"
-#include "kernels/paged_attention/page_memory.h"
+#include "kernels/kv_pages/page_arrays.h"
 #include "kernels/rope/rope_cpu.h"
 
 namespace pome::kernels {
@@ -73,7 +73,8 @@ class Rope : public CpuPrimitive {
 
 class RopeAppendOp : public CpuPrimitive {
  public:
-  RopeAppendOp(RopeTable table, float eps) : table_(table), eps_(eps) {}
+  RopeAppendOp(RopeTable table, float eps, const std::optional<CodedHeads>& coded)
+      : table_(table), eps_(eps), coded_(coded) {}
   const char* name() const override { return "RopeAppend"; }
 
   // Inputs: qkv, positions, frequencies, k pages, v pages, slots, and the norms of q and k if there
@@ -93,8 +94,8 @@ class RopeAppendOp : public CpuPrimitive {
     work.q = allocate<float>(out[0]);
     alias_pages(in[3], out[1]);
     alias_pages(in[4], out[2]);
-    work.k = page_memory(out[1]);
-    work.v = page_memory(out[2]);
+    work.k = key_memory(out[1], coded_);
+    work.v = value_memory(out[2], coded_);
     work.tokens = in[0].shape(0);
     work.q_heads = out[0].shape(1);
     dispatch([work] { run_rope_append(work); });
@@ -103,6 +104,7 @@ class RopeAppendOp : public CpuPrimitive {
  private:
   RopeTable table_;
   float eps_;
+  std::optional<CodedHeads> coded_;
 };
 
 void check_options(const RopeOptions& options, int dim) {
@@ -128,8 +130,8 @@ void check_tokens(const mx::array& a, int tokens, const char* what) {
 void check_append(const mx::array& qkv, const KvPages& pages,
                   const std::optional<HeadNorms>& norms) {
   check_pages(pages);
-  const int dim = pages.k.shape(3);
-  const int kv_heads = pages.k.shape(2);
+  const int dim = pages.head_dim();
+  const int kv_heads = pages.heads();
   if (qkv.ndim() != 2 || qkv.shape(1) % dim != 0 || qkv.shape(1) / dim <= 2 * kv_heads) {
     throw std::invalid_argument(
         fmt::format("[rope_append] expected qkv [T, (Hq + 2 · {}) · {}]", kv_heads, dim));
@@ -159,7 +161,7 @@ RopedQuery rope_append(const mx::array& qkv, const mx::array& positions, const K
                        const mx::array& slots, const RopeOptions& options,
                        const std::optional<HeadNorms>& norms) {
   check_append(qkv, pages, norms);
-  const int dim = pages.k.shape(3);
+  const int dim = pages.head_dim();
   const int tokens = qkv.shape(0);
   check_options(options, dim);
   check_tokens(positions, tokens, "positions");
@@ -172,12 +174,13 @@ RopedQuery rope_append(const mx::array& qkv, const mx::array& positions, const K
     inputs.push_back(mx::astype(norms->q, mx::float32));
     inputs.push_back(mx::astype(norms->k, mx::float32));
   }
-  const int q_heads = qkv.shape(1) / dim - 2 * pages.k.shape(2);
+  const int q_heads = qkv.shape(1) / dim - 2 * pages.heads();
   const auto outputs = mx::array::make_arrays(
       {mx::Shape{tokens, q_heads, dim}, pages.k.shape(), pages.v.shape()},
       {mx::float32, pages.k.dtype(), pages.v.dtype()},
-      std::make_shared<RopeAppendOp>(table_of(options), norms ? norms->eps : 0.0f), inputs);
-  return {outputs[0], {outputs[1], outputs[2]}};
+      std::make_shared<RopeAppendOp>(table_of(options), norms ? norms->eps : 0.0f, pages.coded),
+      inputs);
+  return {outputs[0], {outputs[1], outputs[2], pages.coded}};
 }
 
 }  // namespace pome::kernels

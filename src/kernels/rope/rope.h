@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "kernels/paged_attention/paged_attention.h"
+#include "kernels/kv_pages/kv_pages.h"
 #include "tensor/mlx.h"
 
 namespace pome::kernels {

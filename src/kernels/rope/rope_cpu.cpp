@@ -13,8 +13,8 @@
 // After foreach_target.h:
 #include <hwy/highway.h>
 
+#include "kernels/kv_pages/heads_inl.h"
 #include "kernels/norm/norm_inl.h"
-#include "kernels/paged_attention/pages_inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace pome::kernels::HWY_NAMESPACE {

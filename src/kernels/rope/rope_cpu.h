@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "kernels/paged_attention/paged_attention_cpu.h"
+#include "kernels/kv_pages/page_memory.h"
 
 namespace pome::kernels {
 

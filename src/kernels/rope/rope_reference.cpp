@@ -32,8 +32,8 @@ RopedQuery rope_append(const mx::array& qkv, const mx::array& positions, const K
                        const mx::array& slots, const RopeOptions& options,
                        const std::optional<HeadNorms>& norms) {
   const int tokens = qkv.shape(0);
-  const int kv_heads = pages.k.shape(2);
-  const int dim = pages.k.shape(3);
+  const int kv_heads = pages.heads();
+  const int dim = pages.head_dim();
   const int heads = qkv.shape(1) / dim;
   const int q_heads = heads - 2 * kv_heads;
   const mx::array split = mx::reshape(qkv, {tokens, heads, dim});

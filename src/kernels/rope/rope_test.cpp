@@ -142,6 +142,32 @@ TEST(RopeAppend, GivesTheSameBitsAsNormRopeAndAppendOneAfterAnother) {
   }
 }
 
+TEST(RopeAppend, CodesIntegersAsPagedAppendDoes) {
+  for (const auto element : {kvcache::KvElement::int8, kvcache::KvElement::int4}) {
+    const Step step(mx::float32, true);
+    const CodedHeads coded{64, {.element = element, .group_size = 32}};
+    const auto bytes = static_cast<int>(coded.format.head_bytes(64));
+    const auto pool = [&] {
+      const auto half = [&] { return mx::contiguous(mx::zeros({4, 16, 2, bytes}, mx::uint8)); };
+      return KvPages{half(), half(), coded};
+    };
+    const RopeOptions options{.dims = 64};
+    const RopedQuery fused =
+        rope_append(step.qkv, step.positions, pool(), step.slots, options, step.norms);
+    const mx::array heads = mx::reshape(step.qkv, {5, 10, 64});
+    const auto part = [&](int first, int last) {
+      return mx::slice(heads, mx::Shape{0, first, 0}, mx::Shape{5, last, 64});
+    };
+    const mx::array k =
+        rope(rms_norm(part(6, 8), step.norms->k, step.norms->eps), step.positions, options);
+    const KvPages pages = paged_append(pool(), k, part(8, 10), step.slots);
+    EXPECT_TRUE(same_bits(values_of<uint8_t>(fused.pages.k), values_of<uint8_t>(pages.k)));
+    EXPECT_TRUE(same_bits(values_of<uint8_t>(fused.pages.v), values_of<uint8_t>(pages.v)));
+    ASSERT_TRUE(fused.pages.coded);
+    EXPECT_EQ(fused.pages.head_dim(), 64);
+  }
+}
+
 TEST(RopeAppend, AgreesWithItsTwin) {
   for (const int dim : {64, 40}) {
     const RopeOptions options{.dims = dim};

@@ -39,8 +39,9 @@ class CausalDecoder final : public LanguageModel {
 
   const LanguageModelInfo& info() const override { return info_; }
 
-  kvcache::CacheSpec cache_spec(int32_t page_tokens, int32_t element_bytes) const override {
-    return decoder_cache_spec(config_, page_tokens, element_bytes);
+  kvcache::CacheSpec cache_spec(int32_t page_tokens,
+                                const kvcache::KvFormat& format) const override {
+    return decoder_cache_spec(config_, page_tokens, format);
   }
 
   StepOutput forward(const layers::Forward& f) const override {

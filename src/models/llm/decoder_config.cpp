@@ -302,7 +302,7 @@ void read_window_ropes(const HfConfig& config, WindowThetas thetas, DecoderConfi
 }
 
 kvcache::CacheSpec decoder_cache_spec(const DecoderConfig& config, int32_t page_tokens,
-                                      int32_t element_bytes) {
+                                      const kvcache::KvFormat& format) {
   std::map<int32_t, std::vector<int32_t>> layers_by_window;  // 0 sorts first
   for (int32_t layer = 0; layer < config.num_hidden_layers; ++layer) {
     layers_by_window[config.windows[static_cast<size_t>(layer)]].push_back(layer);
@@ -317,7 +317,7 @@ kvcache::CacheSpec decoder_cache_spec(const DecoderConfig& config, int32_t page_
     group.layers = layers;
     group.kv_heads = a.kv_heads;
     group.head_dim = a.head_dim;
-    group.bytes_per_page = int64_t{2} * page_tokens * a.kv_heads * a.head_dim * element_bytes *
+    group.bytes_per_page = int64_t{2} * page_tokens * a.kv_heads * format.head_bytes(a.head_dim) *
                            static_cast<int64_t>(layers.size());
     spec.groups.push_back(std::move(group));
   }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kvcache/cache_spec.h"
+#include "kvcache/kv_format.h"
 #include "layers/rope_attention.h"
 #include "models/language_model.h"
 #include "tensor/checkpoint/hf_config.h"
@@ -69,7 +70,7 @@ void read_window_ropes(const tensor::HfConfig& config, WindowThetas thetas, Deco
 
 // One cache group for each window in use, the full one first.
 kvcache::CacheSpec decoder_cache_spec(const DecoderConfig& config, int32_t page_tokens,
-                                      int32_t element_bytes);
+                                      const kvcache::KvFormat& format);
 
 LanguageModelInfo decoder_info(const tensor::Checkpoint& checkpoint, const DecoderConfig& config,
                                std::string_view architecture);

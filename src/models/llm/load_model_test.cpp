@@ -98,7 +98,7 @@ TEST(LoadModel, NamesTheFormatOfGgufAndMlxFiles) {
 TEST(LoadModel, PutsWindowedLayersIntoAGroupOfTheirOwn) {
   const Result<std::unique_ptr<LanguageModel>> model = load_model(golden("gemma3"));
   ASSERT_TRUE(model.ok()) << model.error().message;
-  const kvcache::CacheSpec spec = (*model)->cache_spec(16, 2);
+  const kvcache::CacheSpec spec = (*model)->cache_spec(16, {});
   ASSERT_EQ(spec.groups.size(), 2u);
   EXPECT_EQ(spec.groups[0].kind, kvcache::GroupKind::full);
   EXPECT_THAT(spec.groups[0].layers, ElementsAre(1));
