@@ -18,6 +18,9 @@ constexpr int64_t kReservePart = 8;
 constexpr int32_t kOvertakenMax = 64;
 // Of so many waiting the longest prefix is looked for, and a short prompt behind those that wait.
 constexpr size_t kLookAhead = 128;
+// A long prompt behind one that waits for room is short only if much of it is cached by now, which
+// is looked up in every so many steps.
+constexpr int64_t kLookSteps = 16;
 
 int32_t slots_reserved(int32_t slots) {
   return slots < 4 ? 0 : std::max(1, slots / 8);
@@ -43,6 +46,7 @@ void Scheduler::admit_waiting() {
     });
   }
   std::vector<int32_t> owed = pages_owed();
+  std::vector<const Sequence*> prefills = prefills_running();
   Sequence* blocked = nullptr;  // waits for room; short prompts may go past it
   size_t seen = 0;
   for (auto next = waiting_.begin(); next != waiting_.end() && seen < kLookAhead; ++seen) {
@@ -50,17 +54,21 @@ void Scheduler::admit_waiting() {
     if (slots_free_.empty() || (blocked != nullptr && blocked->overtaken >= kOvertakenMax)) {
       return;
     }
-    const int32_t matched =
-        cache_.match(here->request.cache_namespace, here->tokens, here->cacheable_tokens());
-    if (shares_a_prefill(*here, matched)) {
+    const bool needs_a_prefix = here->known_tokens() > kShortPromptTokens;
+    if (blocked != nullptr && needs_a_prefix && (here->arrival + step_) % kLookSteps != 0) {
+      continue;
+    }
+    const int32_t matched = match(*here);
+    if (shares_a_prefill(*here, matched, prefills)) {
       continue;
     }
     const bool is_short = here->known_tokens() - matched <= kShortPromptTokens;
-    if ((blocked != nullptr && !is_short) || !open_with_room(*here, is_short, owed)) {
+    if ((blocked != nullptr && !is_short) || !has_room(*here, is_short, owed)) {
       blocked = blocked != nullptr ? blocked : &*here;
       continue;
     }
     admit(here);
+    prefills.push_back(&*here);
     owed = pages_owed();
   }
 }
@@ -70,12 +78,10 @@ void Scheduler::sort_by_prefix() {
     return;  // the order of arrival
   }
   std::map<SequenceId, int32_t> matched;
-  for (const Sequence& sequence : waiting_) {
+  for (Sequence& sequence : waiting_) {
     const bool due = sequence.admitted_before || sequence.overtaken >= kOvertakenMax;
     matched[sequence.request.sequence] =
-        due ? std::numeric_limits<int32_t>::max()
-            : cache_.match(sequence.request.cache_namespace, sequence.tokens,
-                           sequence.cacheable_tokens());
+        due ? std::numeric_limits<int32_t>::max() : match(sequence);
   }
   waiting_.sort([&](const Sequence& a, const Sequence& b) {
     const int32_t match_a = matched[a.request.sequence];
@@ -84,53 +90,70 @@ void Scheduler::sort_by_prefix() {
   });
 }
 
+int32_t Scheduler::match(Sequence& sequence) {
+  if (sequence.matched_version != cache_.match_version()) {
+    sequence.matched = cache_.match(sequence.request.cache_namespace, sequence.tokens,
+                                    sequence.cacheable_tokens());
+    sequence.matched_version = cache_.match_version();
+  }
+  return sequence.matched;
+}
+
+std::vector<const Sequence*> Scheduler::prefills_running() const {
+  std::vector<const Sequence*> prefills;
+  for (const Sequence& sequence : running_) {
+    if (!sequence.end && !sequence.leaving && sequence.committed < sequence.prompt_tokens()) {
+      prefills.push_back(&sequence);
+    }
+  }
+  return prefills;
+}
+
 // Two prompts with a common prefix compute it once: the second is admitted when the first is past
 // it, and finds it in the cache.
-bool Scheduler::shares_a_prefill(const Sequence& sequence, int32_t matched) const {
+bool Scheduler::shares_a_prefill(const Sequence& sequence, int32_t matched,
+                                 const std::vector<const Sequence*>& prefills) const {
   if (!options_.cache.prefix_cache) {
     return false;
   }
   const int32_t page = cache_.page_tokens();
-  for (const Sequence& other : running_) {
-    if (other.end || other.leaving || other.committed >= other.prompt_tokens() ||
-        other.request.cache_namespace != sequence.request.cache_namespace) {
+  for (const Sequence* other : prefills) {
+    if (other->request.cache_namespace != sequence.request.cache_namespace) {
       continue;
     }
     const int32_t common =
-        std::min(common_prefix(sequence, other), sequence.cacheable_tokens()) / page * page;
-    if (common > matched && other.committed < common) {
+        std::min(common_prefix(sequence, *other), sequence.cacheable_tokens()) / page * page;
+    if (common > matched && other->committed < common) {
       return true;
     }
   }
   return false;
 }
 
-bool Scheduler::open_with_room(Sequence& sequence, bool is_short,
-                               const std::vector<int32_t>& owed) {
-  const bool alone = running_.empty();
+bool Scheduler::has_room(const Sequence& sequence, bool is_short,
+                         const std::vector<int32_t>& owed) const {
+  if (running_.empty()) {
+    return true;
+  }
   const auto slots = static_cast<int32_t>(slots_free_.size());
-  if (!alone && !is_short && slots <= slots_reserved(options_.max_running_requests)) {
+  if (!is_short && slots <= slots_reserved(options_.max_running_requests)) {
     return false;
   }
-  const SequenceRequest& request = sequence.request;
-  const int32_t matched = cache_.open(request.sequence, request.cache_namespace, sequence.tokens,
-                                      sequence.cacheable_tokens());
+  const std::vector<int32_t> opened =
+      cache_.pages_opened(sequence.request.cache_namespace, sequence.tokens, sequence.matched);
   const auto reserve = static_cast<int32_t>(std::min<int64_t>(
       kReserveTokens, cache_.tokens_max(options_.chunk_tokens_max) / kReservePart));
   for (size_t group = 0; group < cache_.group_count(); ++group) {
-    int32_t needed =
-        cache_.pages_needed(group, matched, tokens_expected(sequence), options_.chunk_tokens_max) +
-        owed[group];
+    int32_t needed = cache_.pages_needed(group, sequence.matched, tokens_expected(sequence),
+                                         options_.chunk_tokens_max) +
+                     owed[group] + opened[group];
     if (!is_short) {
       needed += cache_.pages_needed(group, 0, reserve, options_.chunk_tokens_max);
     }
-    if (!alone && cache_.pages_available(group) < needed) {
-      cache_.close(request.sequence);
+    if (cache_.pages_available(group) < needed) {
       return false;
     }
   }
-  sequence.built = matched;
-  sequence.committed = matched;
   return true;
 }
 
@@ -157,6 +180,9 @@ int32_t Scheduler::tokens_expected(const Sequence& sequence) const {
 }
 
 void Scheduler::admit(Sequences::iterator sequence) {
+  sequence->built = sequence->committed =
+      cache_.open(sequence->request.sequence, sequence->request.cache_namespace, sequence->tokens,
+                  sequence->cacheable_tokens());
   sequence->slot = slots_free_.back();
   slots_free_.pop_back();
   sequence->admission = ++admissions_;

@@ -85,6 +85,8 @@ StepPlan Scheduler::plan(int32_t tokens_max) {
   admit_waiting();
   StepPlan plan;
   plan.step = step_ + 1;
+  plan.rows.reserve(running_.size());
+  outputs_planned_ = 0;
   add_decode_rows(plan);
   const int32_t room = tokens_max - static_cast<int32_t>(plan.rows.size());
   add_prefill_rows(room, /*may_retract=*/false, plan);
@@ -285,6 +287,7 @@ void Scheduler::add_row(Sequence& sequence, int32_t count, StepPlan& plan) {
   if (begin < count) {
     row.outputs.push_back({.begin = begin, .kind = OutputKind::logits});
   }
+  row.page_groups.reserve(cache_.group_count());
   for (size_t group = 0; group < cache_.group_count(); ++group) {
     row.page_groups.push_back(cache_.table(id, group));
   }
@@ -295,8 +298,7 @@ void Scheduler::add_row(Sequence& sequence, int32_t count, StepPlan& plan) {
   ++sequence.steps_in_flight;
   if (row.samples) {
     ++sequence.outputs_pending;
-    sequence.pending_output = static_cast<int32_t>(
-        std::count_if(plan.rows.begin(), plan.rows.end(), [](const Row& r) { return r.samples; }));
+    sequence.pending_output = outputs_planned_++;
   }
   plan.rows.push_back(std::move(row));
 }
@@ -352,6 +354,7 @@ void Scheduler::retract(Sequence& sequence) {
   sequence.leaving = false;
   sequence.built = 0;
   sequence.committed = 0;
+  sequence.matched_version.reset();
   const auto here = index_.at(sequence.request.sequence);
   waiting_.splice(place_of(sequence), running_, here);
 }

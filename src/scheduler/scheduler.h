@@ -91,8 +91,12 @@ class Scheduler {
   // Admission (admission.cpp).
   void admit_waiting();
   void sort_by_prefix();
-  bool shares_a_prefill(const Sequence& sequence, int32_t matched) const;
-  bool open_with_room(Sequence& sequence, bool is_short, const std::vector<int32_t>& owed);
+  // cache_.match(), looked up anew only when it could have changed.
+  int32_t match(Sequence& sequence);
+  std::vector<const Sequence*> prefills_running() const;
+  bool shares_a_prefill(const Sequence& sequence, int32_t matched,
+                        const std::vector<const Sequence*>& prefills) const;
+  bool has_room(const Sequence& sequence, bool is_short, const std::vector<int32_t>& owed) const;
   std::vector<int32_t> pages_owed() const;
   int32_t tokens_expected(const Sequence& sequence) const;
   void admit(Sequences::iterator sequence);
@@ -122,6 +126,7 @@ class Scheduler {
   std::deque<Flight> flights_;  // oldest first
   NewTokenRatio new_token_ratio_;
   int64_t step_ = 0;
+  int32_t outputs_planned_ = 0;  // of the step that is being built
   int64_t arrivals_ = 0;
   int64_t admissions_ = 0;
   int64_t retractions_ = 0;

@@ -251,6 +251,25 @@ TEST(Scheduler, AShortPromptTakesTheReserveThatLongOnesLeave) {
   EXPECT_THAT(shape_of(plan), Contains(std::pair<uint64_t, int32_t>{7, 20}));
 }
 
+TEST(Scheduler, ALongPromptThatIsCachedButForItsEndIsShort) {
+  Scheduler scheduler = scheduler_of(2001, {.max_running_requests = 4});
+  SequenceRequest cached = request_of(9, 600, 1);
+  ASSERT_TRUE(scheduler.submit(cached).ok());
+  finish_all(scheduler);
+  for (uint64_t id = 1; id <= 4; ++id) {  // one slot is not for long prompts
+    ASSERT_TRUE(scheduler.submit(request_of(id, 600, 900)).ok());
+  }
+  cached.sequence = SequenceId{5};
+  cached.prompt.insert(cached.prompt.end(), {7, 7, 7, 7, 7, 7, 7, 7});
+  ASSERT_TRUE(scheduler.submit(cached).ok());
+  for (int step = 0; step < 16; ++step) {
+    const StepPlan plan = scheduler.plan(1000);
+    scheduler.commit(plan, results_of(plan));
+  }
+  EXPECT_EQ(scheduler.find(SequenceId{4})->admission, 0);
+  EXPECT_EQ(scheduler.find(SequenceId{5}), nullptr) << "has not ended";
+}
+
 TEST(Scheduler, ABlockedPromptIsNotOvertakenForEver) {
   Scheduler scheduler = scheduler_of(2001, {.max_running_requests = 4, .max_queued_requests = 999});
   for (uint64_t id = 1; id <= 4; ++id) {

@@ -44,6 +44,8 @@ struct Sequence {
   int32_t steps_in_flight = 0;
   int32_t cached_tokens = 0;  // prompt tokens that the first admission found computed
   int32_t overtaken = 0;      // by later arrivals, while it waited
+  int32_t matched = 0;        // what the cache had of it, as of …
+  std::optional<uint64_t> matched_version = {};
   int64_t arrival = 0;
   int64_t admission = 0;  // 0 while it waits
   bool admitted_before = false;

@@ -8,8 +8,8 @@ import subprocess
 
 import hub_stand_in
 import program
+import tiny_model
 
-GOLDEN = program.ROOT / "tests/golden/llm/qwen3"
 MODEL = "Qwen/Qwen3-0.6B"
 LAUNCH = (f"SGLANG_USE_MLX=1 pome serve --model-path {MODEL} --trust-remote-code --disable-radix-cache "
           "--disable-cuda-graph --tp-size 1 --port 43440")
@@ -20,42 +20,6 @@ REQUEST = f"""curl http://localhost:43440/v1/chat/completions \\
     "messages": [{{"role": "user", "content": "What is the capital of France?"}}],
     "max_tokens": 10
   }}'"""
-TEMPLATE = ("{% for message in messages %}{{ message.role }}: {{ message.content }}\n{% endfor %}"
-            "{% if add_generation_prompt %}assistant: {% endif %}")
-
-
-def byte_letters() -> list[str]:
-    """The letters of byte-level BPE for bytes 0 to 255."""
-    shown = [*range(33, 127), *range(161, 173), *range(174, 256)]
-    letters = {b: chr(b) for b in shown}
-    for b in range(256):
-        letters.setdefault(b, chr(256 + sum(1 for x in range(b) if x not in shown)))
-    return [letters[b] for b in range(256)]
-
-
-def tiny_tokenizer(vocabulary_size: int) -> bytes:
-    """Byte-level BPE without merges: one token a byte, as many as the model's vocabulary holds beside <eos>."""
-    specials = ["<pad>", "<bos>", "<unk>", "<eos>"]  # the tiny model's eos_token_id is 3
-    pieces = specials + byte_letters()[:vocabulary_size - len(specials)]
-    return json.dumps({
-        "version": "1.0", "truncation": None, "padding": None, "normalizer": None, "post_processor": None,
-        "added_tokens": [{"id": i, "content": s, "single_word": False, "lstrip": False, "rstrip": False,
-                          "normalized": False, "special": True} for i, s in enumerate(specials)],
-        "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False},
-        "decoder": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False},
-        "model": {"type": "BPE", "dropout": None, "unk_token": "<unk>", "continuing_subword_prefix": None,
-                  "end_of_word_suffix": None, "fuse_unk": False, "byte_fallback": False,
-                  "vocab": {piece: i for i, piece in enumerate(pieces)}, "merges": []}}).encode()
-
-
-def tiny_model() -> hub_stand_in.Repo:
-    config = json.loads((GOLDEN / "config.json").read_text())
-    return hub_stand_in.Repo({
-        "config.json": (GOLDEN / "config.json").read_bytes(),
-        "generation_config.json": (GOLDEN / "generation_config.json").read_bytes(),
-        "model.safetensors": (GOLDEN / "model.safetensors").read_bytes(),
-        "tokenizer.json": tiny_tokenizer(config["vocab_size"]),
-        "tokenizer_config.json": json.dumps({"eos_token": "<eos>", "chat_template": TEMPLATE}).encode()})
 
 
 class RoadmapTest(program.ProgramTest):
@@ -65,7 +29,7 @@ class RoadmapTest(program.ProgramTest):
             self.skipTest("built without MLX")
         self.hub = hub_stand_in.StandIn()
         self.addCleanup(self.hub.close)
-        self.hub.repos[MODEL] = tiny_model()
+        self.hub.repos[MODEL] = hub_stand_in.Repo(tiny_model.files())
 
     def launch(self) -> subprocess.Popen:
         (self.home / "bin").mkdir()
