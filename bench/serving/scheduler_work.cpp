@@ -45,9 +45,9 @@ struct World {
   std::string name;
   std::vector<CacheGroup> groups;
   int32_t slots = kRows + kRows / 7;  // some are kept for short prompts
-  int32_t waiting = 0;      // requests that are kept waiting
-  bool steady = false;      // nobody joins or leaves: 64 rows in each step
-  int64_t pool_tokens = 0;  // of the full group
+  int32_t waiting = 0;                // requests that are kept waiting
+  bool steady = false;                // nobody joins or leaves: 64 rows in each step
+  int64_t pool_tokens = 0;            // of the full group
 };
 
 struct Work {
