@@ -1,5 +1,7 @@
 #include "engine/memory/available_memory.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <charconv>
 #include <fstream>
@@ -13,8 +15,6 @@
 #include <mach/mach.h>
 #include <sys/resource.h>
 #include <sys/sysctl.h>
-#else
-#include <unistd.h>
 #endif
 
 namespace pome::engine {
