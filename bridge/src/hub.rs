@@ -6,7 +6,7 @@
 use std::ffi::c_void;
 use std::io::{Read, Write};
 use std::path::Path;
-use std::sync::mpsc::{channel, Receiver, RecvTimeoutError};
+use std::sync::mpsc::{sync_channel, RecvTimeoutError, SyncSender};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -151,23 +151,20 @@ fn stopped() -> Failure {
     Failure(Outcome::Stopped, "stopped by the caller".to_string())
 }
 
-/// Closes the exchange's connection once the caller wants it to end, so that a read which waits for a silent server
-/// returns. Ends when `finished` is dropped.
-fn watch(agent: Agent, asked: impl Fn() -> bool, finished: Receiver<()>) -> bool {
-    while finished.recv_timeout(Duration::from_millis(50)) == Err(RecvTimeoutError::Timeout) {
-        if asked() {
-            agent.shutdown();
-            return true;
-        }
-    }
-    false
+/// What arrives, in order.
+enum Part {
+    Head(String),
+    Body(Vec<u8>),
 }
 
-/// A pointer that the caller lets other threads use.
-#[derive(Clone, Copy)]
-struct Shared(*mut c_void);
-unsafe impl Send for Shared {}
+/// How often the caller is asked whether to stop while nothing arrives.
+const LOOK: Duration = Duration::from_millis(50);
+/// Parts that wait for a caller which is slower than the network.
+const PARTS_MAX: usize = 4;
 
+/// The network is waited for on a thread of its own, so that the caller can leave at once whatever that waits for: a
+/// name server, a host that does not answer, a silent server. A thread that is left behind holds nothing of the
+/// caller's and ends with its own time-out.
 unsafe fn exchange(
     request: &str,
     on_head: OnText,
@@ -177,48 +174,40 @@ unsafe fn exchange(
 ) -> Result<(), Failure> {
     let request: Value = serde_json::from_str(request).map_err(|e| bad_request(e.to_string()))?;
     let agent = agent(&request, text(&request, "url"))?;
-    let Some(stop_asked) = stop_asked else {
-        return receive(&agent, &request, on_head, on_body, context);
-    };
-    std::thread::scope(|scope| {
-        let (running, finished) = channel::<()>();
-        let (watched, shared) = (agent.clone(), Shared(context));
-        let watcher = scope.spawn(move || {
-            let shared = shared;
-            watch(watched, || unsafe { stop_asked(shared.0) } != 0, finished)
-        });
-        let received = receive(&agent, &request, on_head, on_body, context);
-        drop(running);
-        match watcher.join() {
-            Ok(true) => Err(stopped()),
-            _ => received,
+    let (sender, parts) = sync_channel(PARTS_MAX);
+    let receiving = agent.clone();
+    let receiver = std::thread::Builder::new()
+        .name("pome-http".to_string())
+        .spawn(move || receive(&receiving, &request, &sender))
+        .map_err(|e| Failure(Outcome::Broken, e.to_string()))?;
+    loop {
+        let stop = match parts.recv_timeout(LOOK) {
+            Ok(Part::Head(head)) => on_head(context, PomeText::of(head.as_bytes())) != 0,
+            Ok(Part::Body(bytes)) => on_body(context, PomeText::of(&bytes)) != 0,
+            Err(RecvTimeoutError::Timeout) => false,
+            Err(RecvTimeoutError::Disconnected) => break,
+        };
+        if stop || stop_asked.is_some_and(|asked| asked(context) != 0) {
+            agent.shutdown();
+            return Err(stopped());
         }
-    })
+    }
+    receiver.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-unsafe fn receive(
-    agent: &Agent,
-    request: &Value,
-    on_head: OnText,
-    on_body: OnText,
-    context: *mut c_void,
-) -> Result<(), Failure> {
+/// Sends the request and passes on what arrives, until nobody wants more.
+fn receive(agent: &Agent, request: &Value, parts: &SyncSender<Part>) -> Result<(), Failure> {
+    let gone = |_| stopped();
     let response = send(agent, request)?;
-    let head = head_json(&response);
-    if on_head(context, PomeText::of(head.as_bytes())) != 0 {
-        return Err(stopped());
-    }
+    parts.send(Part::Head(head_json(&response))).map_err(gone)?;
     let mut reader = response.into_body().into_with_config().limit(u64::MAX).reader();
     let mut chunk = vec![0u8; 256 * 1024];
     loop {
-        let bytes = match reader.read(&mut chunk) {
+        match reader.read(&mut chunk) {
             Ok(0) => return Ok(()),
-            Ok(bytes) => bytes,
+            Ok(bytes) => parts.send(Part::Body(chunk[..bytes].to_vec())).map_err(gone)?,
             Err(e) if e.kind() == std::io::ErrorKind::Interrupted => continue,
             Err(e) => return Err(Error::Io(e).into()),
-        };
-        if on_body(context, PomeText::of(&chunk[..bytes])) != 0 {
-            return Err(stopped());
         }
     }
 }

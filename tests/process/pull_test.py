@@ -1,9 +1,13 @@
 """`pome pull`, `list` and `rm` against a stand-in of the hub."""
+import fcntl
 import hashlib
 import os
 import pathlib
+import shutil
 import signal
-
+import socket
+import subprocess
+import unittest
 
 import hub_stand_in
 import program
@@ -105,6 +109,49 @@ class PullTest(program.ProgramTest):
         self.assertEqual(process.wait(20), 130)  # the read itself would wait for a minute
         self.assertIn("the same command goes on", process.stderr.read())
 
+    @unittest.skipUnless(pathlib.Path("/proc/net/tcp").exists(), "the connections of this machine are not listed")
+    def test_ctrl_c_stops_although_the_host_does_not_answer(self):
+        with socket.socket() as full:
+            full.bind(("127.0.0.1", 0))
+            full.listen(0)
+            port = full.getsockname()[1]
+
+            def connecting() -> int:
+                """Connections to the port that nobody has answered: the state is 02, SYN_SENT."""
+                rows = [row.split() for row in pathlib.Path("/proc/net/tcp").read_text().splitlines()[1:]]
+                return sum(row[2].endswith(f":{port:04X}") and row[3] == "02" for row in rows)
+            waiting = [socket.socket() for _ in range(4)]
+            for one in waiting:
+                self.addCleanup(one.close)
+                one.setblocking(False)
+                one.connect_ex(("127.0.0.1", port))
+            before = program.wait_for(connecting, what="a full queue")
+            process = self.start("pull", "org/tiny", env={"HF_ENDPOINT": f"http://127.0.0.1:{port}"})
+            program.wait_for(lambda: connecting() > before, what="the connection")
+            process.send_signal(signal.SIGINT)
+            self.assertEqual(process.wait(10), 130)  # the connection itself would be tried for 20 s
+            self.assertIn("the same command goes on", process.stderr.read())
+
+    @staticmethod
+    def holds_open(process: int, name: str) -> bool:
+        return any(os.path.realpath(one).endswith(name) for one in pathlib.Path(f"/proc/{process}/fd").iterdir())
+
+    @unittest.skipUnless(pathlib.Path("/proc/self/fd").exists(), "the open files of a process are not listed")
+    def test_ctrl_c_stops_a_wait_for_another_pull(self):
+        self.assertEqual(self.pome("pull", "org/tiny").returncode, 0)
+        blob = self.snapshot().joinpath("model.safetensors").resolve()
+        blob.unlink()
+        with open(f"{blob}.lock", "w") as held:
+            fcntl.flock(held, fcntl.LOCK_EX)
+            self.hub.requests.clear()
+            process = self.start("pull", "org/tiny", env={"HF_ENDPOINT": self.hub.url})
+            program.wait_for(lambda: self.hub.requests, what="the listing")
+            program.wait_for(lambda: self.holds_open(process.pid, f"{blob.name}.lock"), what="the lock")
+            self.assertIsNone(process.poll())
+            process.send_signal(signal.SIGINT)
+            self.assertEqual(process.wait(10), 130)
+        self.assertEqual(self.pome("pull", "org/tiny").returncode, 0)
+
     def test_two_pulls_at_once_fetch_each_file_once(self):
         self.hub.repos["org/tiny"].files["model.safetensors"] = hub_stand_in.tiny_safetensors(5_000_000)
         both = [self.start("pull", "org/tiny", env={"HF_ENDPOINT": self.hub.url}) for _ in range(2)]
@@ -143,6 +190,25 @@ class PullTest(program.ProgramTest):
         self.assertEqual(result.returncode, 1)
         self.assertIn("not enough disk space", result.stderr)
         self.assertIn("free in", result.stderr)
+
+    def test_what_has_arrived_needs_no_room_again(self):
+        listing = self.hub.repos["org/tiny"].files
+        self.hub.faults["model.safetensors"] = [("cut", 30_000)] + [("status", 500)] * 99
+        self.pome("pull", "org/tiny")
+        part, = self.home.rglob("*.incomplete")
+        os.truncate(part, 2_000_000_000)  # a hole: takes no room
+        free = shutil.disk_usage(self.home).free
+
+        class LargerThanTheDisk(bytes):
+            def __len__(self):
+                return free + 1_000_000_000
+        listing["model.safetensors"] = LargerThanTheDisk(listing["model.safetensors"])
+        result = self.pome("pull", "org/tiny")
+        self.assertEqual(result.returncode, 1)
+        self.assertNotIn("not enough disk space", result.stderr)
+        self.assertIn("run the same command again", result.stderr)
+        os.truncate(part, 1000)
+        self.assertIn("not enough disk space", self.pome("pull", "org/tiny").stderr)
 
     def test_offline_uses_what_is_here_and_asks_nobody(self):
         self.pome("pull", "org/tiny")

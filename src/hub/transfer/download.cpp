@@ -22,6 +22,7 @@ namespace pome::hub {
 namespace {
 
 namespace fs = std::filesystem;
+constexpr const char* kUnfinished = ".incomplete";
 using Arrived = std::function<bool(Stage stage, int64_t bytes)>;
 
 Error full_disk(const fs::path& folder, int64_t needed, int64_t available) {
@@ -319,6 +320,10 @@ HttpRequest request_for(const Settings& settings, const std::string& url) {
   return request;
 }
 
+int64_t bytes_arrived(const fs::path& target) {
+  return std::max(size_of(target), size_of(target.string() + kUnfinished));
+}
+
 Status check_free_space(const fs::path& folder, int64_t bytes) {
   const int64_t available = free_bytes(folder);
   if (available < bytes) {
@@ -331,14 +336,14 @@ Status download_file(const Settings& settings, const RemoteFile& file, const fs:
                      const Arrived& arrived) {
   std::error_code error;
   fs::create_directories(target.parent_path(), error);
-  auto lock = FileLock::acquire(target.string() + ".lock");
+  auto lock = FileLock::acquire(target.string() + ".lock", settings.stop);
   if (!lock) {
     return lock.error();
   }
   if (fs::exists(target, error)) {
     return {};
   }
-  const fs::path part = target.string() + ".incomplete";
+  const fs::path part = target.string() + kUnfinished;
   if (file.bytes > 0) {
     POME_TRY(check_free_space(target.parent_path(), file.bytes - size_of(part)));
   }
@@ -366,28 +371,32 @@ Status download_file(const Settings& settings, const RemoteFile& file, const fs:
   return {};
 }
 
-Result<FileLock> FileLock::acquire(const fs::path& path) {
+Result<FileLock> FileLock::acquire(const fs::path& path, const std::atomic<bool>* stop) {
+  constexpr std::chrono::milliseconds kLook{50};
   while (true) {
     const int descriptor = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
     if (descriptor < 0) {
       return Error{ErrorCode::unavailable,
                    fmt::format("cannot write {}: {}", path.string(), std::strerror(errno)), ""};
     }
-    while (::flock(descriptor, LOCK_EX) != 0) {
-      if (errno != EINTR) {
-        ::close(descriptor);
+    FileLock lock(descriptor);
+    while (::flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
+      if (errno != EWOULDBLOCK && errno != EINTR) {
         return Error{ErrorCode::unavailable,
                      fmt::format("cannot lock {}: {}", path.string(), std::strerror(errno)), ""};
       }
+      if (stop && *stop) {
+        return Error{ErrorCode::cancelled, "stopped", ""};
+      }
+      std::this_thread::sleep_for(kLook);
     }
     // Its last holder may have removed the file while this process waited.
     struct stat ours {};
     struct stat current {};
     if (::fstat(descriptor, &ours) == 0 && ::stat(path.c_str(), &current) == 0 &&
         ours.st_ino == current.st_ino) {
-      return FileLock(descriptor);
+      return lock;
     }
-    ::close(descriptor);
   }
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -47,10 +48,11 @@ Status download_file(const Settings& settings, const RemoteFile& file,
 // A request to `url` with the settings' proxy, CA and time-outs.
 HttpRequest request_for(const Settings& settings, const std::string& url);
 
-// An exclusive lock on a file, held until destruction; waits for other processes.
+// An exclusive lock on a file, held until destruction. acquire() waits for other processes; setting
+// `stop` (may be null) ends that with `cancelled`.
 class FileLock {
  public:
-  static Result<FileLock> acquire(const std::filesystem::path& path);
+  static Result<FileLock> acquire(const std::filesystem::path& path, const std::atomic<bool>* stop);
   FileLock(FileLock&& other) noexcept;
   FileLock& operator=(FileLock&&) = delete;
   ~FileLock();
@@ -59,6 +61,9 @@ class FileLock {
   explicit FileLock(int descriptor) : descriptor_(descriptor) {}
   int descriptor_ = -1;
 };
+
+// How much of `target` lies on disk already, whole or as a download that was interrupted.
+int64_t bytes_arrived(const std::filesystem::path& target);
 
 // An error with both numbers when fewer than `bytes` are free where `folder` is or will be.
 Status check_free_space(const std::filesystem::path& folder, int64_t bytes);

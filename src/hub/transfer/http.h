@@ -22,7 +22,7 @@ struct HttpRequest {
       10;  // 0: a redirect is the answer. Authorization never follows to another host
   int connect_timeout_s = 20;
   int read_timeout_s = 60;  // without a single byte; 0: none
-  // Setting it ends the exchange with `cancelled`, also while nothing arrives.
+  // Setting it ends the exchange with `cancelled`, also while nothing arrives or nobody answers.
   const std::atomic<bool>* stop = nullptr;
 };
 

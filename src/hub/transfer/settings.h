@@ -30,7 +30,8 @@ struct Settings {
   int read_timeout_s = 60;   // without a single byte
   int attempts_max = 5;      // of one file; each goes on where the one before broke off
   int retry_pause_ms = 200;  // doubled after each attempt
-  // Setting it ends a running transfer with `cancelled`, also one that waits for a silent server.
+  // Setting it ends a running transfer with `cancelled`, whatever that waits for: a host that does
+  // not answer, a silent server, another pome that fetches the same file.
   const std::atomic<bool>* stop = nullptr;
 };
 

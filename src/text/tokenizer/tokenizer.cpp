@@ -109,15 +109,16 @@ Result<Tokenizer> Tokenizer::from_hf(std::string_view tokenizer_json,
 }
 
 Result<Tokenizer> Tokenizer::from_bpe_files(std::string_view vocab_json, std::string_view merges,
-                                            const json::object& tokenizer_config) {
+                                            const json::object& tokenizer_config,
+                                            std::string_view added_tokens_json) {
   auto state = std::make_shared<State>();
   PomeTokenizer* handle = nullptr;
   bridge::Buffer error;
   const std::string config = to_string(tokenizer_config);
-  POME_TRY(
-      bridge::status(pome_tokenizer_from_bpe_files(bridge::text(vocab_json), bridge::text(merges),
-                                                   bridge::text(config), &handle, error.out()),
-                     error, "tokenizer"));
+  const int32_t code = pome_tokenizer_from_bpe_files(
+      bridge::text(vocab_json), bridge::text(merges), bridge::text(config),
+      bridge::text(added_tokens_json), &handle, error.out());
+  POME_TRY(bridge::status(code, error, "tokenizer"));
   state->handle.reset(handle);
   return finish_hf(std::move(state), tokenizer_config);
 }

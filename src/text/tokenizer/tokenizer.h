@@ -62,9 +62,11 @@ class Tokenizer {
   static Result<Tokenizer> from_hf(std::string_view tokenizer_json,
                                    const json::object* tokenizer_config);
   // The texts of vocab.json and merges.txt, of a byte-level BPE tokenizer whose tokenizer.json is
-  // not there. The configuration's tokenizer_class must be one that is known.
+  // not there. The configuration's tokenizer_class must be one that is known. Where it has no
+  // added_tokens_decoder, added_tokens.json (empty: there is none) lists what vocab.json lacks.
   static Result<Tokenizer> from_bpe_files(std::string_view vocab_json, std::string_view merges,
-                                          const json::object& tokenizer_config);
+                                          const json::object& tokenizer_config,
+                                          std::string_view added_tokens_json = {});
   // From GGUF metadata; an unknown pre-tokenizer is an error that names the known ones.
   static Result<Tokenizer> from_gguf(const GgufVocabulary& vocabulary);
 
