@@ -70,6 +70,31 @@ TEST(Json, RefusesNumbersPastTheRangeOfADouble) {
   EXPECT_FALSE(parse_json(R"({"a":[{"b":-1e999}]})"));
 }
 
+TEST(Json, AnErrorNamesTheFieldThatItStandsIn) {
+  const auto field = [](std::string_view text) { return parse_json(text).error().field; };
+  EXPECT_EQ(field(R"({"a":1,"temperature":NaN})"), "temperature");
+  EXPECT_EQ(field(R"({"a":[1,{"b":2}],"m":[{"role":"x"},{"role":"y","content":"\xff"}]})"),
+            "m[1].content");
+  EXPECT_EQ(field(R"({"a\"{[":{"b":[0,1,1e999]}})"), R"(a"{[.b[2])");
+  EXPECT_EQ(field(R"({"a\"{[":{"b":[0,1,Infinity]}})"), R"(a\"{[.b[2])");
+  EXPECT_EQ(field(R"({"a":1,"b":tru})"), "b");
+  EXPECT_EQ(field(R"({"a":1,"b":)"), "b");
+  EXPECT_EQ(field(R"({"a":1,)"), "");
+  EXPECT_EQ(field(R"({"a":1,b:2})"), "");
+  EXPECT_EQ(field(R"({"a":1} x)"), "");
+  EXPECT_EQ(field("NaN"), "");
+}
+
+TEST(Json, AnErrorSaysWhatIsNoJson) {
+  const auto message = [](std::string_view text) { return parse_json(text).error().message; };
+  EXPECT_EQ(message(R"({"top_p":NaN})"),
+            "invalid JSON at byte 9, in 'top_p': NaN is no JSON number");
+  EXPECT_EQ(message(R"({"top_p":-Infinity})").find("invalid JSON at byte "), 0u);
+  EXPECT_NE(message(R"({"top_p":-Infinity})").find("'top_p'"), std::string::npos);
+  EXPECT_NE(message("{\"p\":\"\xff\"}").find("UTF-8"), std::string::npos);
+  EXPECT_LT(message("{\"" + std::string(50'000, 'k') + "\":NaN}").size(), 200u);
+}
+
 TEST(Json, ReadsIntegersExactly) {
   auto parsed = parse_json(R"({"a":2.0,"b":2.5,"c":18446744073709551615,"d":1e30})");
   ASSERT_TRUE(parsed);

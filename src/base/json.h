@@ -18,8 +18,8 @@ struct JsonLimits {
   size_t bytes_max = size_t{64} << 20;
 };
 
-// Parses one whole document. Refuses trailing text, bad UTF-8 and what is past the limits, with the
-// byte offset; NaN and Infinity are not JSON. Of a key that stands twice the last counts.
+// Parses one whole document. Refuses trailing text, bad UTF-8, NaN and what is past the limits; the
+// error's field says where: `messages[0].content`. Of a key that stands twice the last counts.
 Result<json::value> parse_json(std::string_view text, JsonLimits limits = {});
 
 std::string to_string(const json::value& value);

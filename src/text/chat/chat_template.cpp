@@ -107,6 +107,7 @@ struct ChatTemplate::State {
     TemplateHabits habits;
   };
   std::string origin;
+  std::string jinja;
   Variant plain;
   std::optional<Variant> with_tools;
   json::object special_tokens;
@@ -164,8 +165,10 @@ Result<ChatTemplate> ChatTemplate::load(const ChatTemplateSources& sources,
   if (!plain) {
     return plain.error();
   }
+  std::string jinja = chosen->plain.text;
   std::optional<State::Variant> with_tools;
   if (chosen->with_tools) {
+    jinja += "\n" + chosen->with_tools->text;
     auto compiled = State::compile(fmt::format("{} ({})", chosen->origin, chosen->with_tools->name),
                                    chosen->with_tools->text, special_tokens);
     if (!compiled) {
@@ -174,8 +177,8 @@ Result<ChatTemplate> ChatTemplate::load(const ChatTemplateSources& sources,
     with_tools = std::move(*compiled);
   }
   return ChatTemplate(std::make_shared<const State>(
-      State{std::move(origin), std::move(*plain), std::move(with_tools), std::move(special_tokens),
-            LiteralMarks(std::move(special_texts))}));
+      State{std::move(origin), std::move(jinja), std::move(*plain), std::move(with_tools),
+            std::move(special_tokens), LiteralMarks(std::move(special_texts))}));
 }
 
 Result<ChatTemplate::State::Variant> ChatTemplate::State::compile(
@@ -268,6 +271,10 @@ Result<RenderedPrompt> ChatTemplate::render(const ChatInput& input) const {
 
 const std::string& ChatTemplate::origin() const {
   return state_->origin;
+}
+
+const std::string& ChatTemplate::jinja() const {
+  return state_->jinja;
 }
 
 }  // namespace pome::text

@@ -53,6 +53,9 @@ class ChatTemplate {
   // For logs: "chat_template.jinja", "tokenizer_config.json (rag)", …
   const std::string& origin() const;
 
+  // The Jinja that chats use; also, where there is another, the one of chats with tools.
+  const std::string& jinja() const;
+
  private:
   struct State;
   explicit ChatTemplate(std::shared_ptr<const State> state) : state_(std::move(state)) {}
