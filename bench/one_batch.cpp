@@ -1,5 +1,5 @@
 // Times a model without server or engine: prefill of P tokens in each of B sequences, then N greedy
-// decode steps with one step in flight. Prints text or one JSON object.
+// decode steps, with one step in flight where own kernels append. Prints text or one JSON object.
 #include <fmt/format.h>
 #include <sys/resource.h>
 
@@ -95,7 +95,9 @@ class Run {
     std::optional<mx::array> in_flight;
     for (int32_t n = 0; n < arguments_.decode; ++n) {
       next = decode_step(next, n == 0 ? &times.decode_nodes : nullptr);
-      if (in_flight) {
+      if (!kernels::own_cpu_kernels()) {
+        next.wait();  // plain appends reuse the pages only when no step in flight holds them
+      } else if (in_flight) {
         in_flight->wait();
       }
       in_flight = next;

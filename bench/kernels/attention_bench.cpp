@@ -38,7 +38,8 @@ void attention(benchmark::State& state) {
   const std::vector<int32_t> offsets{0, tokens};
   const kernels::PagedRows rows{mx::array(table.begin(), {1, pages}, mx::int32),
                                 mx::array(offsets.begin(), {2}, mx::int32),
-                                mx::array({cached}, mx::int32), tokens};
+                                mx::array({cached}, mx::int32),
+                                {tokens}};
   const mx::array q = normal_array({tokens, 9, 64}, 2);
   mx::eval(rows.page_table, rows.row_offsets, rows.kv_lengths);
   for (auto _ : state) {

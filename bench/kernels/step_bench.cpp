@@ -33,7 +33,7 @@ struct Model {
   Model() {
     for (int i = 0; i < 30; ++i) {
       layers.push_back({});
-      const auto pool = [] { return mx::contiguous(mx::zeros({66, 16, 3, 64}, mx::float16)); };
+      const auto pool = [] { return mx::contiguous(mx::zeros({130, 16, 3, 64}, mx::float16)); };
       pools.push_back({pool(), pool()});
       mx::eval(pools.back().k, pools.back().v);
       const Layer& l = layers.back();
@@ -55,8 +55,8 @@ struct StepInputs {
       : ids(mx::zeros({tokens}, mx::int32)),
         positions(mx::arange(cached - tokens, cached)),
         slots(positions + mx::array(16)),
-        rows{mx::arange(1, 65), mx::array({0, tokens}), mx::array({cached}), tokens} {
-    rows.page_table = mx::reshape(rows.page_table, {1, 64});
+        rows{mx::arange(1, 129), mx::array({0, tokens}), mx::array({cached}), {tokens}} {
+    rows.page_table = mx::reshape(rows.page_table, {1, 128});
     mx::eval(ids, positions, slots, rows.page_table, rows.row_offsets, rows.kv_lengths);
   }
 };
@@ -102,7 +102,13 @@ BENCHMARK(step)
     ->ArgNames({"T", "cached"})
     ->Args({1, 64})
     ->Args({1, 512})
+    ->Args({1, 2000})
     ->Args({16, 512})
+    ->Args({16, 2000})
+    ->Args({20, 2000})
+    ->Args({32, 2000})
+    ->Args({64, 2000})
+    ->Args({128, 2000})
     ->Args({128, 128})
     ->Args({512, 512})
     ->MeasureProcessCPUTime()

@@ -8,16 +8,15 @@
 namespace pome::bench {
 namespace {
 
-constexpr int32_t kSequences = 16;
 constexpr int32_t kPromptTokens = 128;
 constexpr int32_t kOutputTokens = 128;
 
 // Counted while all of them decode: from the last one's first token to the first one's last.
-double tokens_per_s(Client& client, uint32_t variant) {
+double tokens_per_s(Client& client, int32_t together, uint32_t variant) {
   std::vector<SequenceId> sequences;
-  for (int32_t i = 0; i < kSequences; ++i) {
+  for (int32_t i = 0; i < together; ++i) {
     sequences.push_back(
-        client.send(made_up_prompt(kPromptTokens, variant * kSequences + static_cast<uint32_t>(i),
+        client.send(made_up_prompt(kPromptTokens, variant * 1024 + static_cast<uint32_t>(i),
                                    client.model().vocab_tokens),
                     kOutputTokens));
   }
@@ -44,17 +43,17 @@ double tokens_per_s(Client& client, uint32_t variant) {
 Result<Measurements> decode_together(const ScenarioOptions& options) {
   engine::EngineOptions engine;
   engine.model_path = options.model;
-  engine.max_running_requests = kSequences;
-  engine.max_total_tokens = 2 * kSequences * (kPromptTokens + kOutputTokens);
+  engine.max_running_requests = options.sequences;
+  engine.max_total_tokens = 2 * options.sequences * (kPromptTokens + kOutputTokens);
   auto client = Client::start(engine);
   if (!client) {
     return client.error();
   }
-  Measurement rate{.name = fmt::format("{} sequences together, {} + {} tokens", kSequences,
+  Measurement rate{.name = fmt::format("{} sequences together, {} + {} tokens", options.sequences,
                                        kPromptTokens, kOutputTokens),
                    .unit = "tokens/s"};
   for (int32_t i = 0; i <= options.repetitions; ++i) {
-    const double value = tokens_per_s(**client, static_cast<uint32_t>(i));
+    const double value = tokens_per_s(**client, options.sequences, static_cast<uint32_t>(i));
     if (i > 0) {  // the first warms up
       rate.values.push_back(value);
     }

@@ -84,6 +84,8 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1, 1000));
   app.add_option("--requests", arguments.options.requests, "Of the memory scenario")
       ->check(CLI::Range(1, 1 << 30));
+  app.add_option("--sequences", arguments.options.sequences, "Of the decode scenario")
+      ->check(CLI::Range(2, 1024));
   app.add_option("--seed", arguments.options.seed, "Of prompts and pauses");
   app.add_option("--threads", arguments.threads, "Threads of the CPU kernels")
       ->check(CLI::Range(1, 256));

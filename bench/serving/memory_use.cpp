@@ -71,8 +71,10 @@ Result<Measurements> bytes_per_token(const ScenarioOptions& options) {
 
 constexpr int32_t kTinyPoolTokens = 4096;
 constexpr int32_t kTinyContextTokens = 240;
-constexpr int32_t kUnderWay = 48;        // sent and not ended
-constexpr int32_t kRequestsWarm = 2000;  // the pool is full of prefixes
+constexpr int32_t kUnderWay = 48;          // sent and not ended
+constexpr int32_t kRequestsWarm = 5000;    // the pool is full of prefixes
+constexpr int32_t kRequestsLooked = 2500;  // whose memory counts, before and after …
+constexpr int32_t kRequestsALook = 125;    // … as the median of looks so many requests apart
 
 // Of what was allocated, without the allocator's own spare room; 0 where that is not known.
 double heap_bytes() {
@@ -130,6 +132,16 @@ class RandomRequests {
   std::deque<SequenceId> under_way_;
 };
 
+// What is resident at one moment depends on what is under way at that moment.
+double resident_bytes(RandomRequests& requests) {
+  std::vector<double> looks;
+  for (int32_t done = 0; done < kRequestsLooked; done += kRequestsALook) {
+    requests.run(kRequestsALook);
+    looks.push_back(static_cast<double>(engine::occupied_memory_bytes()));
+  }
+  return quantile(std::move(looks), 0.5);
+}
+
 Status random_requests(const ScenarioOptions& options, const std::string& tiny, Measurements& all) {
   engine::EngineOptions engine;
   engine.model_path = options.tiny_models / tiny;
@@ -140,10 +152,10 @@ Status random_requests(const ScenarioOptions& options, const std::string& tiny, 
   }
   RandomRequests requests(**started, options.seed);
   requests.run(kRequestsWarm);
-  const auto resident_before = static_cast<double>(engine::occupied_memory_bytes());
+  const double resident_before = resident_bytes(requests);
   const double heap_before = heap_bytes();
   requests.run(options.requests);
-  const auto resident = static_cast<double>(engine::occupied_memory_bytes());
+  const double resident = resident_bytes(requests);
   all.push_back(percent(fmt::format("resident memory after {} requests of random shape, tiny {}",
                                     options.requests, tiny)));
   all.back().values = {part_off(resident, resident_before)};

@@ -14,11 +14,12 @@ struct ScenarioOptions {
   std::filesystem::path tiny_models = {};  // folders of tiny models with random weights
   int32_t repetitions = 5;
   int32_t requests = 10000;  // of the memory scenario
+  int32_t sequences = 16;    // of the decode scenario
   uint32_t seed = 1;
   bool verbose = false;  // each repetition on standard error
 };
 
-// 16 sequences that decode together: output tokens per second.
+// Sequences that decode together: output tokens per second.
 Result<Measurements> decode_together(const ScenarioOptions& options);
 // Time to the first token behind a prefix of 2,000 cached tokens, in decode steps.
 Result<Measurements> warm_prefix(const ScenarioOptions& options);
@@ -38,7 +39,7 @@ struct Scenario {
 };
 
 inline constexpr Scenario kScenarios[] = {
-    {"decode", "16 sequences decode together", decode_together},
+    {"decode", "sequences that decode together", decode_together},
     {"prefix", "a prompt behind 2,000 cached tokens", warm_prefix},
     {"mixed", "eight 3,000-token prompts, four streams and short chats", mixed_load},
     {"scheduler", "plan and commit at 64 rows", scheduler_work, false},

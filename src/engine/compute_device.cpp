@@ -1,6 +1,7 @@
 #include "engine/compute_device.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <variant>
@@ -28,14 +29,14 @@ int64_t bytes_of(const mx::Device& device, const char* key) {
   return bytes != nullptr ? static_cast<int64_t>(*bytes) : 0;
 }
 
-ComputeDevice gpu_device(const mx::Device& device) {
+ComputeDevice gpu_device(const mx::Device& device, const OwnMemory& taken) {
   ComputeDevice gpu{.gpu = true,
                     .description = fmt::format("gpu ({})", text_of(device, "device_name"))};
   if (const int64_t free = bytes_of(device, "free_memory"); free > 0) {
-    gpu.available_bytes = free;  // memory of its own
+    gpu.available_bytes = free + taken.mlx_bytes;  // memory of its own
     return gpu;
   }
-  const int64_t system = available_memory_bytes();
+  const int64_t system = available_memory_bytes() + taken.system_bytes;
   gpu.working_set_bytes = bytes_of(device, "max_recommended_working_set_size");
   gpu.available_bytes =
       gpu.working_set_bytes > 0 ? std::min(gpu.working_set_bytes, system) : system;
@@ -44,10 +45,28 @@ ComputeDevice gpu_device(const mx::Device& device) {
 
 }  // namespace
 
-ComputeDevice compute_device() {
+OwnMemory own_memory() {
+  return {.system_bytes = private_memory_bytes(::getpid()),
+          .mlx_bytes = static_cast<int64_t>(mx::get_active_memory() + mx::get_cache_memory()),
+          .resident_bytes = occupied_memory_bytes()};
+}
+
+int64_t loaded_bytes(const OwnMemory& start) {
+  mx::synchronize();
+  mx::clear_cache();
+  const OwnMemory now = own_memory();
+  const bool gpu = mx::default_device().type == mx::Device::gpu;
+  return std::max<int64_t>(
+      0, gpu ? now.mlx_bytes - start.mlx_bytes : now.resident_bytes - start.resident_bytes);
+}
+
+ComputeDevice compute_device(const OwnMemory& start) {
+  const OwnMemory now = own_memory();
+  const OwnMemory taken = {std::max<int64_t>(0, now.system_bytes - start.system_bytes),
+                           std::max<int64_t>(0, now.mlx_bytes - start.mlx_bytes)};
   const mx::Device device = mx::default_device();
   if (device.type == mx::Device::gpu) {
-    return gpu_device(device);
+    return gpu_device(device, taken);
   }
   const std::string kernels =
       kernels::own_cpu_kernels()
@@ -55,7 +74,7 @@ ComputeDevice compute_device() {
           : std::string("own kernels off");
   return {.gpu = false,
           .description = fmt::format("cpu ({})", kernels),
-          .available_bytes = available_memory_bytes()};
+          .available_bytes = available_memory_bytes() + taken.system_bytes};
 }
 
 int64_t bytes_left_by(const std::vector<LedgerEntry>& others, const ComputeDevice& device) {
@@ -67,7 +86,7 @@ int64_t bytes_left_by(const std::vector<LedgerEntry>& others, const ComputeDevic
   }
   const int64_t system =
       device.available_bytes - claimed_bytes(others, [](const LedgerEntry& entry) {
-        return occupied_memory_bytes(entry.process);
+        return private_memory_bytes(entry.process);
       });
   if (device.working_set_bytes == 0) {
     return system;

@@ -8,7 +8,16 @@
 
 namespace pome::engine {
 
-// MLX's default device as the engine sees it. Engine thread, before and after the model is loaded.
+// What this process holds: system memory without what the system can read from files again, and
+// MLX's buffers.
+struct OwnMemory {
+  int64_t system_bytes = 0;
+  int64_t mlx_bytes = 0;
+  int64_t resident_bytes = 0;  // of the process, with what backs files
+};
+OwnMemory own_memory();
+
+// MLX's default device as the engine sees it. Engine thread.
 struct ComputeDevice {
   bool gpu = false;
   std::string description = {};   // "cpu (AVX3_DL, 2 threads)", "gpu (Apple M3 Max)"
@@ -17,7 +26,12 @@ struct ComputeDevice {
   int64_t working_set_bytes = 0;  // of a GPU that shares the system's memory; 0: it does not
 };
 
-ComputeDevice compute_device();
+// What the process took since `start` counts as available: the plan has an item for it.
+ComputeDevice compute_device(const OwnMemory& start = own_memory());
+
+// What a load has taken since `start`: MLX's buffers on a GPU, else what the process occupies. Call
+// it when the weights were used once, because files are mapped.
+int64_t loaded_bytes(const OwnMemory& start);
 
 // Of available_bytes, what the plans of other pome processes leave.
 int64_t bytes_left_by(const std::vector<LedgerEntry>& others, const ComputeDevice& device);

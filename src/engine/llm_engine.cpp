@@ -38,20 +38,23 @@ json::object plan_details(const MemoryPlan& plan) {
 }
 
 // The planned items, and beside them what the allocators say now.
-std::vector<MemoryFigure> memory_figures(const MemoryPlan& plan, int64_t kv_tokens) {
+std::vector<MemoryFigure> memory_figures(const MemoryPlan& plan, int64_t kv_tokens,
+                                         int64_t idle_bytes) {
+  const auto peak = static_cast<int64_t>(mx::get_peak_memory());
   std::vector<MemoryFigure> figures;
   for (const MemoryItem& item : plan.items) {
     figures.push_back({.item = item.name, .planned_bytes = item.bytes});
     if (item.name == "MLX cache") {
       figures.back().measured_bytes = static_cast<int64_t>(mx::get_cache_memory());
+    } else if (item.name == "activations") {
+      figures.back().measured_bytes = std::max<int64_t>(0, peak - idle_bytes);  // at their most
     } else if (item.name.rfind("KV pool", 0) == 0) {
       figures.back().measured_bytes = kv_tokens * plan.kv_bytes_per_token;
     }
   }
   figures.push_back(
       {.item = "MLX active", .measured_bytes = static_cast<int64_t>(mx::get_active_memory())});
-  figures.push_back(
-      {.item = "MLX peak", .measured_bytes = static_cast<int64_t>(mx::get_peak_memory())});
+  figures.push_back({.item = "MLX peak", .measured_bytes = peak});
   figures.push_back({.item = "process",
                      .planned_bytes = plan.planned_bytes(),
                      .measured_bytes = occupied_memory_bytes()});
@@ -161,8 +164,8 @@ EngineDetails LlmEngine::details() const {
   }
   const std::lock_guard lock(mutex_);
   if (state_ == State::ready) {
-    details.memory =
-        memory_figures(memory_plan_, int64_t{totals_.kv_tokens_used} + totals_.kv_tokens_cached);
+    details.memory = memory_figures(
+        memory_plan_, int64_t{totals_.kv_tokens_used} + totals_.kv_tokens_cached, idle_bytes_);
     details.more["memory"] = plan_details(memory_plan_);
   }
   return details;
@@ -238,6 +241,7 @@ std::unique_ptr<TokenLane> LlmEngine::load() {
     {
       const std::lock_guard lock(mutex_);
       memory_plan_ = (*lane)->memory_plan();
+      idle_bytes_ = (*lane)->idle_bytes();
       totals_.kv_tokens_max = static_cast<int32_t>(memory_plan_.kv_tokens_max);
     }
     become(State::ready, {});

@@ -88,6 +88,7 @@ class LlmEngine final : public Engine {
   State state_ = State::loading;
   Status load_status_;
   MemoryPlan memory_plan_;
+  int64_t idle_bytes_ = 0;  // of MLX
   EngineStats totals_;
 
   std::thread thread_;

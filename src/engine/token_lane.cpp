@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "engine/compute_device.h"
 #include "engine/job_check.h"
+#include "engine/steps/rehearsal.h"
 #include "kernels/backend.h"
 #include "kvpool/page_memory.h"
 
@@ -33,8 +34,17 @@ std::string served_name(const EngineOptions& options) {
   return path.empty() ? "model" : path.string();
 }
 
+// Plain operations keep copies: of the rows, their log softmax and its order.
+int64_t scored_token_bytes(int32_t vocab_tokens) {
+  return vocab_tokens * int64_t{sizeof(float)} * (kernels::own_cpu_kernels() ? 1 : 4);
+}
+
 MemoryDemand demand_of(const EngineOptions& options, const models::LanguageModelInfo& model,
                        kvcache::CacheSpec cache, bool gpu) {
+  const bool in_place = kvpool::KvPool::appends_in_place(cache, options.kv_format);
+  const int64_t attention = kvpool::KvPool::attention_bytes_max(
+      cache, options.max_running_requests,
+      options.context_length > 0 ? options.context_length : model.context_tokens);
   return {.weight_bytes = model.weight_bytes,
           .cache = std::move(cache),
           .hidden_size = model.hidden_size,
@@ -42,25 +52,39 @@ MemoryDemand demand_of(const EngineOptions& options, const models::LanguageModel
           .vocab_tokens = model.vocab_tokens,
           .step_tokens_max = step_tokens_max(options, gpu),
           .max_running_requests = options.max_running_requests,
+          .attention_bytes = attention,
+          .scored_token_bytes = scored_token_bytes(model.vocab_tokens),
+          .scored_tokens_wished = std::min(sampling::score_tokens_max(model.vocab_tokens),
+                                           step_tokens_max(options, gpu)),
           .context_model = model.context_tokens,
           .context_wished = options.context_length,
           .kv_tokens_wished = options.max_total_tokens,
           .mlx_cache_bytes = options.mlx_cache_bytes,
-          .pool_committed = !kernels::own_cpu_kernels() || !kvpool::PageMemory::commits_as_used()};
+          .pool_committed = !kernels::own_cpu_kernels() || !kvpool::PageMemory::commits_as_used(),
+          .pool_copies = in_place ? 1 : 2};
 }
 
 // A ledger that cannot be used costs a warning and not the start.
+void begin_plan(std::optional<MemoryLedger>& ledger) {
+  const Status planning = ledger ? ledger->begin_plan() : Status();
+  if (!planning) {
+    log::warning("{}: other pome processes are not seen", planning.error().message);
+    ledger.reset();
+  }
+}
+
 std::optional<MemoryLedger> opened_ledger(const EngineOptions& options) {
   if (options.memory_ledger.empty()) {
     return std::nullopt;
   }
-  auto ledger = MemoryLedger::open(options.memory_ledger);
-  Status planning = ledger ? ledger->begin_plan() : Status(ledger.error());
-  if (!planning) {
-    log::warning("{}: other pome processes are not seen", planning.error().message);
+  auto opened = MemoryLedger::open(options.memory_ledger);
+  if (!opened) {
+    log::warning("{}: other pome processes are not seen", opened.error().message);
     return std::nullopt;
   }
-  return std::move(*ledger);
+  std::optional<MemoryLedger> ledger = std::move(*opened);
+  begin_plan(ledger);
+  return ledger;
 }
 
 void enter_plan(std::optional<MemoryLedger>& ledger, int64_t planned_bytes, bool loaded) {
@@ -73,6 +97,42 @@ void enter_plan(std::optional<MemoryLedger>& ledger, int64_t planned_bytes, bool
   if (!entered) {
     log::warning("{}: other pome processes do not see this one", entered.error().message);
   }
+}
+
+// Plans with what is free now, and what this process took since `start` counts as free.
+Result<MemoryPlan> planned(const EngineOptions& options, const MemoryDemand& demand,
+                           const OwnMemory& start, std::optional<MemoryLedger>& ledger) {
+  const ComputeDevice device = compute_device(start);
+  return plan_memory(demand, {.available_bytes = ledger ? bytes_left_by(ledger->others(), device)
+                                                        : device.available_bytes,
+                              .max_memory_bytes = options.max_memory_bytes,
+                              .fraction_static = options.mem_fraction_static});
+}
+
+// What a load takes besides weights: the program's pages, tokenizer and scratch. It differs from
+// start to start, and the same budget should give the same plan.
+constexpr int64_t kLoadedBesides = int64_t{64} << 20;
+
+// The plan by arithmetic comes first, so that what can never fit is refused before a step runs.
+Result<MemoryPlan> measured_plan(const EngineOptions& options, MemoryDemand demand,
+                                 std::shared_ptr<const models::LanguageModel> model,
+                                 const OwnMemory& start, std::optional<MemoryLedger>& ledger) {
+  auto plan = planned(options, demand, start, ledger);
+  if (!plan) {
+    return plan.error();
+  }
+  enter_plan(ledger, plan->planned_bytes(), /*loaded=*/false);
+  const WorkSamples samples = rehearse(std::move(model), demand.cache, options.kv_format,
+                                       static_cast<int32_t>(demand.max_running_requests));
+  demand.work_measured = work_of_step(samples, demand.step_tokens_max, demand.max_running_requests);
+  demand.queued_step_bytes = queued_step_bytes(samples);
+  demand.weight_bytes = std::max(demand.weight_bytes, loaded_bytes(start) - kLoadedBesides);
+  begin_plan(ledger);
+  plan = planned(options, demand, start, ledger);
+  if (plan) {
+    enter_plan(ledger, plan->planned_bytes(), /*loaded=*/false);
+  }
+  return plan;
 }
 
 }  // namespace
@@ -92,23 +152,21 @@ Result<std::unique_ptr<TokenLane>> TokenLane::load(const EngineOptions& options,
   // Before anything is allocated: buffers of the load would otherwise stay in MLX's cache.
   mx::set_cache_limit(static_cast<size_t>(options.mlx_cache_bytes));
   kernels::set_own_kernels_enabled(!options.disable_own_kernels);
-  const ComputeDevice device = compute_device();
-  auto model = loader();
-  if (!model) {
-    return model.error();
+  const OwnMemory start = own_memory();
+  auto built = loader();
+  if (!built) {
+    return built.error();
   }
-  const models::LanguageModelInfo& about = (*model)->info();
-  kvcache::CacheSpec spec = cache_spec_of(**model, options, options.page_size);
+  const ComputeDevice device = compute_device(start);
+  std::shared_ptr<const models::LanguageModel> model = std::move(*built);
+  const models::LanguageModelInfo& about = model->info();
+  kvcache::CacheSpec spec = cache_spec_of(*model, options, options.page_size);
   std::optional<MemoryLedger> ledger = opened_ledger(options);
-  auto plan = plan_memory(
-      demand_of(options, about, spec, device.gpu),
-      {.available_bytes = ledger ? bytes_left_by(ledger->others(), device) : device.available_bytes,
-       .max_memory_bytes = options.max_memory_bytes,
-       .fraction_static = options.mem_fraction_static});
+  auto plan =
+      measured_plan(options, demand_of(options, about, spec, device.gpu), model, start, ledger);
   if (!plan) {
     return plan.error();
   }
-  enter_plan(ledger, plan->planned_bytes(), /*loaded=*/false);
   ModelInfo info{.name = served_name(options),
                  .path = options.model_path.string(),
                  .architecture = about.architecture,
@@ -117,7 +175,7 @@ Result<std::unique_ptr<TokenLane>> TokenLane::load(const EngineOptions& options,
                  .context_tokens = static_cast<int32_t>(plan->context_tokens),
                  .eos_tokens = about.eos_tokens,
                  .backend = device.description};
-  Loaded loaded{.model = std::move(*model),
+  Loaded loaded{.model = std::move(model),
                 .info = std::move(info),
                 .plan = std::move(*plan),
                 .ledger = std::move(ledger),
@@ -141,7 +199,7 @@ TokenLane::TokenLane(const EngineOptions& options, Loaded loaded)
           {.max_running_requests = options.max_running_requests,
            .max_queued_requests = options.max_queued_requests,
            .chunk_tokens_max = loaded.step_tokens_max,
-           .scored_tokens_max = sampling::score_tokens_max(info_.vocab_tokens),
+           .scored_tokens_max = static_cast<int32_t>(plan_.scored_tokens_max),
            .policy = options.schedule_policy,
            .conservativeness = options.schedule_conservativeness,
            .cache = {.prefix_cache = !options.disable_radix_cache, .eviction = options.eviction}},
@@ -172,6 +230,13 @@ Status TokenLane::warm_up() {
     return events.front().error;
   }
   enter_plan(ledger_, plan_.planned_bytes(), /*loaded=*/true);
+  mx::synchronize();
+  mx::clear_cache();
+  idle_bytes_ = static_cast<int64_t>(mx::get_active_memory());
+  // MLX submits work ahead of the device; above its limit it waits for what runs before it
+  // allocates one more array.
+  mx::set_memory_limit(static_cast<size_t>(idle_bytes_ + plan_.step_bytes_limit));
+  mx::reset_peak_memory();
   return {};
 }
 
@@ -266,11 +331,6 @@ Event TokenLane::close(SequenceId sequence, FinishReason reason) {
   event.finish = reason;
   live_.erase(live);
   return event;
-}
-
-bool TokenLane::somebody_is_answered() const {
-  return std::any_of(live_.begin(), live_.end(),
-                     [](const auto& one) { return one.second.completion_tokens > 0; });
 }
 
 }  // namespace pome::engine

@@ -47,8 +47,10 @@ class TokenLane {
 
   const ModelInfo& model() const { return info_; }
   const MemoryPlan& memory_plan() const { return plan_; }
+  // MLX's bytes that stay while nothing runs: weights and pool, as far as MLX holds them.
+  int64_t idle_bytes() const { return idle_bytes_; }
 
-  // Generates one token, so that the first request finds everything compiled and paged in.
+  // Generates one token with the real pool, and holds MLX to the plan from then on.
   Status warm_up();
 
   // Takes a job that passed check_job(); refusals become its last event.
@@ -78,7 +80,7 @@ class TokenLane {
   };
 
   struct Loaded {
-    std::unique_ptr<models::LanguageModel> model;
+    std::shared_ptr<const models::LanguageModel> model;
     ModelInfo info;
     MemoryPlan plan;
     std::optional<MemoryLedger> ledger;
@@ -102,7 +104,6 @@ class TokenLane {
   // The last event of a sequence that holds nothing any more.
   Event close(SequenceId sequence, FinishReason reason);
   Event event_of(SequenceId sequence, const Live& live) const;
-  bool somebody_is_answered() const;
 
   const EngineOptions options_;
   const ModelInfo info_;
@@ -113,6 +114,7 @@ class TokenLane {
   std::map<SequenceId, Live> live_;
   std::chrono::steady_clock::time_point step_began_;
   int64_t steps_ = 0;  // committed
+  int64_t idle_bytes_ = 0;
   std::optional<MemoryLedger> ledger_;
   std::mt19937_64 seeds_;
   StepRecorder recorder_;

@@ -52,9 +52,18 @@ bool is_broken(const std::optional<sampling::SampledToken>& token,
 
 }  // namespace
 
-// Plain appends reuse the pool's buffer only when no step in flight holds it.
+// A second step in flight would make plain appends copy the pool. On the CPU only steps of a few
+// streams overlap: what a chunk of a prompt needs would be in memory for two steps at once, the
+// host's work would take the processor from it, and who arrives meanwhile can still join the next.
 bool TokenLane::overlaps() const {
-  return !options_.disable_overlap_schedule && kernels::own_cpu_kernels();
+  if (options_.disable_overlap_schedule || !runner_.appends_in_place()) {
+    return false;
+  }
+  if (!kernels::own_cpu_kernels()) {
+    return true;
+  }
+  const int32_t rows = scheduler_.decode_rows_next();
+  return rows > 0 && rows <= kRunAheadTokens && runner_.newest().token_count() <= kRunAheadTokens;
 }
 
 StepOutcome TokenLane::step() {
@@ -80,7 +89,7 @@ StepOutcome TokenLane::step() {
 
 void TokenLane::launch(StepOutcome& outcome) {
   const int32_t tokens =
-      std::max(budget_.tokens(somebody_is_answered()), options_.max_running_requests);
+      std::max(budget_.tokens(scheduler_.short_prompt_next()), options_.max_running_requests);
   StepPlan plan;
   {
     telemetry::TraceSpan span(options_.trace, "plan");

@@ -28,7 +28,11 @@ bool own_kernels_enabled() {
 }
 
 bool own_cpu_kernels() {
-  return own_kernels_enabled() && mx::default_device() == mx::Device::cpu;
+  return own_kernels_enabled() && computes_on_cpu();
+}
+
+bool computes_on_cpu() {
+  return mx::default_device() == mx::Device::cpu;
 }
 
 std::string cpu_target_name() {

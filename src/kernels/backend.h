@@ -15,6 +15,9 @@ bool own_kernels_enabled();
 // True when an op that is built now on the default device becomes an own CPU primitive.
 bool own_cpu_kernels();
 
+// Whether the default device is the CPU, the only one with own kernels.
+bool computes_on_cpu();
+
 // The instruction set that the CPU primitives were dispatched to on this machine: "AVX3_DL",
 // "AVX2", "NEON", …
 std::string cpu_target_name();

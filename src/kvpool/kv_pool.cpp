@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "kernels/backend.h"
 #include "kvpool/page_memory.h"
 
 namespace pome::kvpool {
@@ -36,6 +37,11 @@ mx::Shape shape_of(const kvcache::CacheSpec& spec, const kvcache::CacheGroup& gr
   return {pages, spec.page_tokens, group.kv_heads, last};
 }
 
+std::optional<kernels::CodedHeads> coding_of(const kvcache::CacheGroup& group,
+                                             const kvcache::KvFormat& format) {
+  return format.coded() ? std::optional(kernels::CodedHeads{group.head_dim, format}) : std::nullopt;
+}
+
 void check_options(const kvcache::CacheSpec& spec, const KvPoolOptions& options) {
   CHECK(spec.page_tokens > 0, "a page holds at least one token");
   CHECK(options.group_pages.size() == spec.groups.size(), "one page count for each cache group");
@@ -67,10 +73,7 @@ KvPool::KvPool(const kvcache::CacheSpec& spec, const KvPoolOptions& options)
   for (size_t g = 0; g < spec.groups.size(); ++g) {
     const kvcache::CacheGroup& group = spec.groups[g];
     const mx::Shape shape = shape_of(spec, group, options.group_pages[g], options.format);
-    std::optional<kernels::CodedHeads> coded;
-    if (options.format.coded()) {
-      coded = kernels::CodedHeads{group.head_dim, options.format};
-    }
+    const std::optional<kernels::CodedHeads> coded = coding_of(group, options.format);
     for (int32_t layer : group.layers) {
       CHECK(!layers_[static_cast<size_t>(layer)], "a layer belongs to one cache group");
       mx::array k = memory.cut(shape, dtype_of(options.format));
@@ -98,6 +101,30 @@ mx::array KvPool::rope_append(int32_t layer, const mx::array& qkv, const mx::arr
 mx::array KvPool::attention(int32_t layer, const mx::array& q, const kernels::PagedRows& rows,
                             const kernels::AttentionOptions& options) const {
   return kernels::paged_attention(q, at(layer).pages, rows, options);
+}
+
+bool KvPool::appends_in_place(const kvcache::CacheSpec& spec, const kvcache::KvFormat& format) {
+  return std::all_of(spec.groups.begin(), spec.groups.end(), [&](const auto& group) {
+    if (group.kind == kvcache::GroupKind::state) {
+      return true;
+    }
+    const mx::array half = mx::zeros(shape_of(spec, group, 1, format), dtype_of(format));
+    return kernels::appends_in_place({half, half, coding_of(group, format)});
+  });
+}
+
+int64_t KvPool::attention_bytes_max(const kvcache::CacheSpec& spec, int64_t rows, int64_t tokens) {
+  if (kernels::own_cpu_kernels()) {
+    return 0;
+  }
+  int64_t bytes = 0;
+  for (const kvcache::CacheGroup& group : spec.groups) {
+    if (group.kind != kvcache::GroupKind::state) {
+      bytes = std::max(bytes, kernels::reference::attention_bytes_max(rows, tokens, group.kv_heads,
+                                                                      group.head_dim));
+    }
+  }
+  return bytes;
 }
 
 int32_t KvPool::group_of(int32_t layer) const {

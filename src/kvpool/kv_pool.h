@@ -45,6 +45,14 @@ class KvPool {
   mx::array attention(int32_t layer, const mx::array& q, const kernels::PagedRows& rows,
                       const kernels::AttentionOptions& options) const;
 
+  // Whether appends to such pools write into the pool's own buffers on this device. If not, plain
+  // operations append, and copy a layer's half of the pool while a step is in flight.
+  static bool appends_in_place(const kvcache::CacheSpec& spec, const kvcache::KvFormat& format);
+
+  // What attention takes beside its arguments and result, at most, on this device: plain operations
+  // gather what is cached of so many rows.
+  static int64_t attention_bytes_max(const kvcache::CacheSpec& spec, int64_t rows, int64_t tokens);
+
   // Which entry of CacheSpec::groups (and of Forward::groups) a model layer belongs to.
   int32_t group_of(int32_t layer) const;
   // The current arrays of all layers: evaluate them with the step that appended.

@@ -39,7 +39,7 @@ struct Forward {
   int32_t row_count = 0;
   int32_t token_count = 0;
   int32_t output_count = 0;
-  int32_t row_tokens_max = 0;
+  std::vector<int32_t> row_tokens = {};  // [R], on the host
   int32_t kv_length_max = 0;
 
   // Where K and V live. Appends return the pool's next handle, so that reads are ordered after

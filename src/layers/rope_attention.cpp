@@ -49,7 +49,7 @@ mx::array RopeAttention::operator()(const mx::array& x, const Forward& f) const 
   const kernels::PagedRows rows{.page_table = group.page_table,
                                 .row_offsets = f.row_offsets,
                                 .kv_lengths = f.kv_lengths,
-                                .row_tokens_max = f.row_tokens_max};
+                                .row_tokens = f.row_tokens};
   const mx::array attended = f.pool->attention(layer_, q, rows, attention_);
   return o_proj_(mx::flatten(attended, 1, 2), f);
 }

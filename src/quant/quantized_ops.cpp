@@ -1,14 +1,36 @@
 #include "quant/quantized_ops.h"
 
+#include <utility>
+
+#include "kernels/backend.h"
+#include "kernels/matmul/matmul.h"
 #include "kernels/quantized_matmul/quantized_matmul.h"
 
 namespace pome::quant {
 namespace {
 
+// MLX's CUDA products of two rows cost as much as two of one row; those of many are compiled
+// when they are first used, for up to a minute; and those of a single group of columns are wrong.
+bool multiply_as_plain_numbers(int64_t rows, int64_t columns, int group_size) {
+  constexpr int64_t kRowsMax = 1;
+  return !kernels::computes_on_cpu() && mx::cu::is_available() &&
+         (rows > kRowsMax || columns <= group_size);
+}
+
 mx::array affine_matmul(const mx::array& x, const QuantizedWeight& w) {
   const AffineArrays& a = w.affine();
-  return mx::quantized_matmul(x, a.weight, a.scales, a.biases, /*transpose=*/true,
-                              w.form().group_size, w.form().bits);
+  const auto [group_size, bits] = std::pair(w.form().group_size, w.form().bits);
+  // On a GPU in the dtype of the scales, as dense products are in that of the weights.
+  const mx::Dtype dtype = kernels::computes_on_cpu() ? x.dtype() : a.scales.dtype();
+  const mx::array narrow = mx::astype(x, dtype);
+  const int64_t columns = x.shape(-1);
+  if (multiply_as_plain_numbers(static_cast<int64_t>(x.size()) / columns, columns, group_size)) {
+    const mx::array numbers = mx::dequantize(a.weight, a.scales, a.biases, group_size, bits);
+    return mx::astype(mx::matmul(narrow, mx::transpose(numbers)), x.dtype());
+  }
+  return mx::astype(mx::quantized_matmul(narrow, a.weight, a.scales, a.biases, /*transpose=*/true,
+                                         group_size, bits),
+                    x.dtype());
 }
 
 }  // namespace
@@ -18,8 +40,10 @@ mx::array quantized_matmul(const mx::array& x, const QuantizedWeight& w,
   if (w.layout() == Layout::panels) {
     return kernels::quantized_matmul(x, w.panels(), bias);
   }
-  const mx::array y = w.layout() == Layout::affine ? affine_matmul(x, w)
-                                                   : mx::matmul(x, mx::swapaxes(w.dense(), 0, 1));
+  if (w.layout() == Layout::dense) {
+    return kernels::matmul_nt(x, w.dense(), bias);
+  }
+  const mx::array y = affine_matmul(x, w);
   return bias ? y + *bias : y;
 }
 

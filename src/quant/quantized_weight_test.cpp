@@ -34,16 +34,26 @@ uint32_t gguf_type(Encoding encoding) {
   return 99;
 }
 
-// Restores the switch that chooses the layout.
+// Chooses the layout, and restores what chose it: own kernels are those of the CPU, plain
+// operations run where MLX runs by itself.
 class OwnKernels {
  public:
-  explicit OwnKernels(bool enabled) : before_(kernels::own_kernels_enabled()) {
+  explicit OwnKernels(bool enabled) {
     kernels::set_own_kernels_enabled(enabled);
+    if (enabled) {
+      mx::set_default_device(mx::Device::cpu);
+    }
   }
-  ~OwnKernels() { kernels::set_own_kernels_enabled(before_); }
+  ~OwnKernels() {
+    kernels::set_own_kernels_enabled(before_);
+    mx::set_default_device(device_before_);
+  }
+  OwnKernels(const OwnKernels&) = delete;
+  OwnKernels& operator=(const OwnKernels&) = delete;
 
  private:
-  bool before_;
+  const bool before_ = kernels::own_kernels_enabled();
+  const mx::Device device_before_ = mx::default_device();
 };
 
 tensor::Checkpoint open(const TempFolder& folder, const GgufBuilder& builder) {
@@ -244,6 +254,30 @@ TEST(QuantizedWeight, StackedMatricesAreOneMatrixWithTheirRowsInOrder) {
     EXPECT_EQ(values[rows * columns + k], golden.value(0, k));
   }
   EXPECT_TRUE(w.check_all_read());
+}
+
+TEST(QuantizedWeight, ColumnsByThirtyTwoAreMultipliedByAnyNumberOfRows) {
+  const TempFolder folder;
+  GgufBuilder builder;
+  std::string blocks;
+  for (int i = 0; i < 5 * 3; ++i) {
+    blocks += std::string("\x00\x2c", 2) + std::string(16, static_cast<char>(17 * i + 3));
+  }
+  const auto checkpoint = open(folder, builder.tensor("m.weight", 2, {5, 96}, blocks));
+  for (const int rows : {1, 3, 40}) {
+    const auto compute = [&](bool own_kernels) {
+      const OwnKernels own(own_kernels);
+      const tensor::Weights w(checkpoint, {}, mx::float32);
+      const mx::array x = mx::sin(mx::arange(0, rows * 96, mx::float32));
+      return values_of(quantized_matmul(mx::reshape(x, {rows, 96}), load_quantized({w / "m"})));
+    };
+    const std::vector<float> own = compute(true);
+    const std::vector<float> plain = compute(false);
+    ASSERT_EQ(own.size(), plain.size());
+    for (size_t i = 0; i < own.size(); ++i) {
+      ASSERT_NEAR(own[i], plain[i], 1e-3f) << rows << " rows, " << i;
+    }
+  }
 }
 
 TEST(QuantizedWeight, MatricesOfDifferentTypesDoNotStack) {

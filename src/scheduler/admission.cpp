@@ -34,6 +34,23 @@ int32_t common_prefix(const Sequence& a, const Sequence& b) {
 
 }  // namespace
 
+bool Scheduler::short_prompt_next() const {
+  const auto is_short = [](const Sequence& sequence, int32_t cached) {
+    return sequence.prompt_tokens() - cached <= kShortPromptTokens;
+  };
+  bool long_one = false;
+  bool short_one = false;
+  for (const Sequence& sequence : running_) {
+    const bool reads = sequence.wants_row() && !sequence.decodes();
+    const bool is_new = sequence.outputs() + sequence.outputs_pending == 0;
+    long_one |= reads && !is_short(sequence, sequence.cached_tokens);
+    short_one |= reads && is_new && is_short(sequence, sequence.cached_tokens);
+  }
+  const auto waits = [&](const Sequence& one) { return is_short(one, one.matched); };
+  return long_one && (short_one || (!slots_free_.empty() &&
+                                    std::any_of(waiting_.begin(), waiting_.end(), waits)));
+}
+
 void Scheduler::admit_waiting() {
   if (waiting_.empty() || slots_free_.empty()) {
     return;

@@ -63,6 +63,7 @@ Status Scheduler::submit(SequenceRequest request) {
   sequence.tokens = request.prompt;
   sequence.request = std::move(request);
   sequence.arrival = ++arrivals_;
+  nobody_fits_ = false;
   const auto place = waiting_.insert(place_of(sequence), std::move(sequence));
   index_[place->request.sequence] = place;
   return {};
@@ -79,10 +80,25 @@ std::optional<Ended> Scheduler::abort(SequenceId id) {
   return Ended{.sequence = id, .reason = EndReason::aborted};
 }
 
+int32_t Scheduler::decode_rows_next() const {
+  if (!waiting_.empty() && !slots_free_.empty() && !nobody_fits_) {
+    return 0;
+  }
+  int32_t rows = 0;
+  for (const Sequence& sequence : running_) {
+    if (sequence.wants_row() && !sequence.decodes()) {
+      return 0;
+    }
+    rows += sequence.wants_row() ? 1 : 0;
+  }
+  return rows;
+}
+
 StepPlan Scheduler::plan(int32_t tokens_max) {
   CHECK(flights_.size() <= 1, "at most two steps are in flight");
   CHECK(tokens_max >= options_.max_running_requests, "a budget below one token for each stream");
   admit_waiting();
+  nobody_fits_ = true;
   StepPlan plan;
   plan.step = step_ + 1;
   plan.rows.reserve(running_.size());
@@ -346,6 +362,7 @@ void Scheduler::give_back(Sequence& sequence) {
   cache_.close(sequence.request.sequence);
   slots_free_.push_back(sequence.slot);
   sequence.admission = 0;
+  nobody_fits_ = false;
 }
 
 void Scheduler::retract(Sequence& sequence) {

@@ -62,6 +62,11 @@ class Scheduler {
   // Nothing waits, runs or is in flight.
   bool idle() const { return waiting_.empty() && running_.empty(); }
   int32_t steps_in_flight() const { return static_cast<int32_t>(flights_.size()); }
+  // Rows of the next step if it is likely to have streams alone; 0 when it will read of a prompt.
+  int32_t decode_rows_next() const;
+  // A short prompt, one with few tokens that are not cached, may share the next step with a long
+  // one.
+  bool short_prompt_next() const;
   // The next step under `tokens_max` (at least max_running_requests, so that every stream moves).
   // Without rows when nothing can run: then no step was built.
   StepPlan plan(int32_t tokens_max);
@@ -125,6 +130,7 @@ class Scheduler {
   std::vector<SlotId> slots_free_;
   std::deque<Flight> flights_;  // oldest first
   NewTokenRatio new_token_ratio_;
+  bool nobody_fits_ = false;  // of those that wait, as far as known
   int64_t step_ = 0;
   int32_t outputs_planned_ = 0;  // of the step that is being built
   int64_t arrivals_ = 0;

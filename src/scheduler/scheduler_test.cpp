@@ -103,6 +103,37 @@ TEST(Scheduler, GivesTheOldestPromptHalfTheRoomAndTheShortestTheRest) {
   EXPECT_THAT(shape_of(plan), ElementsAre(std::pair{1, 16}, std::pair{2, 10}, std::pair{3, 6}));
 }
 
+TEST(Scheduler, SaysWhenAShortPromptSharesTheNextStepWithALongOne) {
+  Scheduler scheduler = scheduler_of(400);
+  ASSERT_TRUE(scheduler.submit(request_of(1, 20, 5)).ok());
+  EXPECT_FALSE(scheduler.short_prompt_next()) << "alone";
+  StepPlan plan = scheduler.plan(64);
+  scheduler.commit(plan, results_of(plan));
+  ASSERT_TRUE(scheduler.submit(request_of(2, 400, 5)).ok());
+  plan = scheduler.plan(64);
+  scheduler.commit(plan, results_of(plan));
+  EXPECT_FALSE(scheduler.short_prompt_next()) << "a stream and a long prompt";
+  EXPECT_EQ(scheduler.decode_rows_next(), 0);
+  ASSERT_TRUE(scheduler.submit(request_of(3, 20, 5)).ok());
+  EXPECT_TRUE(scheduler.short_prompt_next());
+  plan = scheduler.plan(64);
+  EXPECT_FALSE(scheduler.short_prompt_next()) << "it is in the step that was built";
+  scheduler.commit(plan, results_of(plan));
+  EXPECT_FALSE(scheduler.short_prompt_next());
+}
+
+TEST(Scheduler, CountsTheRowsOfANextStepOfStreamsAlone) {
+  Scheduler scheduler = scheduler_of();
+  EXPECT_EQ(scheduler.decode_rows_next(), 0);
+  ASSERT_TRUE(scheduler.submit(request_of(1, 8, 3)).ok());
+  ASSERT_TRUE(scheduler.submit(request_of(2, 8, 1)).ok());
+  EXPECT_EQ(scheduler.decode_rows_next(), 0) << "they wait";
+  StepPlan plan = scheduler.plan(64);
+  EXPECT_EQ(scheduler.decode_rows_next(), 1) << "the second ends with the step in flight";
+  scheduler.commit(plan, results_of(plan));
+  EXPECT_EQ(scheduler.decode_rows_next(), 1);
+}
+
 TEST(Scheduler, GivesAPromptThatIsAloneTheWholeBudget) {
   Scheduler scheduler = scheduler_of();
   ASSERT_TRUE(scheduler.submit(request_of(1, 200, 5)).ok());
@@ -129,7 +160,9 @@ TEST(Scheduler, WaitsUntilThePagesForPromptAndExpectedOutputAreThere) {
   EXPECT_THAT(shape_of(plan), ElementsAre(std::pair{1, 20}));
   EXPECT_EQ(scheduler.stats().waiting, 1);
   scheduler.commit(plan, results_of(plan));
+  EXPECT_EQ(scheduler.decode_rows_next(), 1) << "who does not fit is no reason to wait for a step";
   ASSERT_TRUE(scheduler.abort(SequenceId{1}).has_value());
+  EXPECT_EQ(scheduler.decode_rows_next(), 0) << "now it fits";
   plan = scheduler.plan(64);
   EXPECT_THAT(shape_of(plan), ElementsAre(std::pair{2, 20}));
 }
@@ -332,6 +365,31 @@ TEST(Scheduler, AScoredPromptLeavesTheLogitsBeforeEachScoredToken) {
   EXPECT_EQ(ended[0].reason, EndReason::length);
 }
 
+TEST(Scheduler, AStepScoresNoMorePositionsThanItMay) {
+  for (const int32_t most : {1, 5, 16}) {
+    Scheduler scheduler = scheduler_of(101, {.scored_tokens_max = most});
+    for (uint64_t id = 1; id <= 4; ++id) {
+      SequenceRequest request = request_of(id, 20, 2);
+      request.score_from = static_cast<int32_t>(id * 3) - 3;
+      ASSERT_TRUE(scheduler.submit(request).ok());
+    }
+    int32_t largest = 0;
+    for (int steps = 0; !scheduler.idle(); ++steps) {
+      ASSERT_LT(steps, 200) << "they move";
+      const StepPlan plan = scheduler.plan(32);
+      int32_t scored = 0;
+      for (const Row& row : plan.rows) {
+        const int32_t outputs = row.outputs.empty() ? 0 : row.count - row.outputs[0].begin;
+        scored += outputs - (row.samples ? 1 : 0);
+      }
+      EXPECT_LE(scored, most);
+      largest = std::max(largest, scored);
+      scheduler.commit(plan, results_of(plan));
+    }
+    EXPECT_EQ(largest, most);
+  }
+}
+
 TEST(Scheduler, AScoredPromptTakesFromTheCacheOnlyWhatNeedsNoLogits) {
   Scheduler scheduler = scheduler_of();
   ASSERT_TRUE(scheduler.submit(request_of(1, 20, 1)).ok());
@@ -449,16 +507,16 @@ TEST(Scheduler, PageTablesCoverEachRowsPositionsInRuns) {
 TEST(StepBudget, FollowsTheMeasuredRateWithinItsBounds) {
   using std::chrono::milliseconds;
   StepBudget budget({});
-  EXPECT_EQ(budget.tokens(true), 32) << "nothing measured yet";
-  budget.observe(100, milliseconds(100));  // 1000 tokens a second: 150 in 150 ms
-  EXPECT_EQ(budget.tokens(true), 128);
-  EXPECT_EQ(budget.tokens(false), 576);
+  EXPECT_EQ(budget.tokens(false), 32) << "nothing measured yet";
+  budget.observe(100, milliseconds(100));  // 1000 tokens a second: 180 in 180 ms
+  EXPECT_EQ(budget.tokens(false), 176);
+  EXPECT_EQ(budget.tokens(true), 88);
   budget.observe(4, milliseconds(100));  // a decode step teaches nothing
-  EXPECT_EQ(budget.tokens(true), 128);
+  EXPECT_EQ(budget.tokens(false), 176);
   for (int i = 0; i < 50; ++i) {
     budget.observe(20000, milliseconds(100));
   }
-  EXPECT_EQ(budget.tokens(true), 2048);
+  EXPECT_EQ(budget.tokens(false), 2048);
   EXPECT_EQ(StepBudget({.tokens_fixed = 77}).tokens(true), 77);
 }
 

@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "engine/llm_engine.h"
+#include "kernels/backend.h"
 #include "toy_model.h"
 
 namespace pome::engine {
@@ -275,7 +276,9 @@ TEST(EngineLimits, MemoryAfterManyRequestsIsWhatItWasAfterAFew) {
     }
   }
   EXPECT_GE(after_a_few, 0);
-  EXPECT_LE(active_bytes(), after_a_few + after_a_few / 100);
+  // A GPU gives the last step's temporaries back a moment after its results.
+  const int64_t in_flight = kernels::computes_on_cpu() ? 0 : int64_t{64} << 10;
+  EXPECT_LE(active_bytes(), after_a_few + after_a_few / 100 + in_flight);
 }
 
 TEST(EngineShutdown, DrainAnswersWhatWasAcceptedAndRefusesTheRest) {

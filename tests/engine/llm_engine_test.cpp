@@ -29,7 +29,8 @@ EngineOptions options_of() {
 
 std::unique_ptr<LlmEngine> started(EngineOptions options = options_of()) {
   auto engine = std::make_unique<LlmEngine>(std::move(options), toy_loader());
-  const Status ready = engine->wait_until_ready(std::chrono::seconds(30));
+  // MLX compiles kernels for an NVIDIA GPU when they are first used.
+  const Status ready = engine->wait_until_ready(std::chrono::seconds(120));
   EXPECT_TRUE(ready.ok()) << ready.error().message;
   return engine;
 }

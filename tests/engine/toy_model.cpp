@@ -78,7 +78,7 @@ class ToyModel final : public models::LanguageModel {
                                                 {.page_table = step.groups[0].page_table,
                                                  .row_offsets = step.row_offsets,
                                                  .kv_lengths = step.kv_lengths,
-                                                 .row_tokens_max = step.row_tokens_max},
+                                                 .row_tokens = step.row_tokens},
                                                 {});
     const mx::array first = mx::reshape(mx::slice(mean, {0, 0, 0}, {step.token_count, 1, 1}), {-1});
     const mx::array count = mx::astype(step.positions + mx::array(1), mx::float32);

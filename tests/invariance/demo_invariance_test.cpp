@@ -1,10 +1,12 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <chrono>
 #include <string>
 
 #include "engine/llm_engine.h"
+#include "kernels/backend.h"
 #include "support/listener.h"
 #include "support/real_weights.h"
 
@@ -37,6 +39,9 @@ std::vector<Job> demo_jobs() {
 class DemoInvariance : public testing::Test {
  protected:
   void SetUp() override {
+    if (!kernels::computes_on_cpu()) {
+      GTEST_SKIP() << "the default device has no own kernels";
+    }
     const auto found = test::find_weights(kWeights);
     if (!found) {
       GTEST_SKIP() << kWeights << " is not in " << test::cache_folder();
@@ -112,6 +117,62 @@ TEST_F(DemoInvariance, InSmallChunksWithoutOverlap) {
   options_.chunked_prefill_size = 16;
   options_.disable_overlap_schedule = true;
   expect_as_alone(together(options_));
+}
+
+TEST_F(DemoInvariance, InChunksOfEverySize) {
+  for (const int32_t chunk : {1, 7, 64}) {
+    SCOPED_TRACE("chunks of " + std::to_string(chunk));
+    options_.chunked_prefill_size = chunk;
+    options_.max_running_requests = std::min(chunk, 3);  // a step has a token for each
+    expect_as_alone(together(options_));
+  }
+}
+
+TEST_F(DemoInvariance, InACrowdOfThirtyFive) {
+  options_.max_running_requests = 35;
+  LlmEngine engine(options_);
+  ASSERT_TRUE(engine.wait_until_ready(std::chrono::seconds(60)).ok());
+  Listener listener(engine);
+  std::vector<Job> jobs;
+  for (uint64_t copy = 0; copy < 7; ++copy) {
+    for (Job job : demo_jobs()) {
+      job.request = RequestId{static_cast<uint64_t>(job.request) + 100 * copy};
+      job.sequence = SequenceId{static_cast<uint64_t>(job.sequence) + 100 * copy};
+      job.cache_namespace = std::to_string(copy);
+      jobs.push_back(job);
+      ASSERT_TRUE(engine.submit(std::move(job)).ok());
+    }
+  }
+  std::map<uint64_t, Heard> answers;
+  for (const Job& job : jobs) {
+    const auto id = static_cast<uint64_t>(job.sequence);
+    answers[id] = listener.until_end(id);
+  }
+  expect_as_alone(answers);
+}
+
+TEST_F(DemoInvariance, AfterAPrefixHitAtEveryLength) {
+  options_.page_size = 1;
+  LlmEngine engine(options_);
+  ASSERT_TRUE(engine.wait_until_ready(std::chrono::seconds(60)).ok());
+  Listener listener(engine);
+  const Job job = demo_jobs()[1];
+  const auto& prompt = job.segments[0].tokens;
+  for (size_t length = 1; length < prompt.size(); ++length) {
+    Job prefix =
+        job_of(5000 + length, {prompt.begin(), prompt.begin() + static_cast<int64_t>(length)}, 1);
+    Job whole = job;
+    whole.request = RequestId{static_cast<uint64_t>(job.request) + 100 * length};
+    whole.sequence = SequenceId{static_cast<uint64_t>(job.sequence) + 100 * length};
+    prefix.cache_namespace = whole.cache_namespace = std::to_string(length);
+    ASSERT_TRUE(engine.submit(std::move(prefix)).ok());
+    listener.until_end(5000 + length);
+    ASSERT_TRUE(engine.submit(std::move(whole)).ok());
+    const uint64_t id = static_cast<uint64_t>(job.sequence) + 100 * length;
+    const Heard heard = listener.until_end(id);
+    EXPECT_EQ(heard.last.cached_tokens, static_cast<int32_t>(length));
+    expect_as_alone({{id, heard}});
+  }
 }
 
 TEST_F(DemoInvariance, RetractedAndResumed) {

@@ -79,6 +79,9 @@ float relative_difference(const mx::array& actual, const mx::array& expected) {
 class LlmParity : public ::testing::TestWithParam<Case> {
  protected:
   void SetUp() override {
+    if (GetParam().own_kernels && !kernels::computes_on_cpu()) {
+      GTEST_SKIP() << "the default device has no own kernels";
+    }
     kernels::set_own_kernels_enabled(GetParam().own_kernels);
     folder_ =
         std::filesystem::path(POME_SOURCE_DIR) / "tests/golden/llm" / GetParam().golden.folder;
@@ -100,8 +103,15 @@ class LlmParity : public ::testing::TestWithParam<Case> {
   }
   int32_t prompt_tokens() const { return static_cast<int32_t>(prompt_.size()); }
 
-  // Own quantized products round activations to 16 bits.
+  // Own quantized products round activations to 16 bits; plain ones on a GPU round them to the
+  // dtype of the weights, and the GGUF files hold f16.
+  bool rounds_to_halves() const {
+    return !kernels::computes_on_cpu() && !GetParam().golden.file.empty();
+  }
   float tolerance() const {
+    if (rounds_to_halves()) {
+      return 6e-3f;
+    }
     return GetParam().golden.quantized && GetParam().own_kernels ? 5e-4f : 5e-5f;
   }
 
@@ -125,7 +135,7 @@ class LlmParity : public ::testing::TestWithParam<Case> {
       EXPECT_TRUE(mx::array_equal(actual, expected).item<bool>())
           << "differs by " << relative_difference(actual, expected);
     } else {
-      EXPECT_LT(relative_difference(actual, expected), 1e-3f);
+      EXPECT_LT(relative_difference(actual, expected), rounds_to_halves() ? 1e-2f : 1e-3f);
     }
   }
 

@@ -54,7 +54,7 @@ int32_t TestSequences::page(int32_t sequence, int32_t block) const {
 
 layers::Forward TestSequences::build(const std::vector<RowTokens>& rows) {
   std::vector<int32_t> tokens, positions, slots, offsets{0}, kv_lengths, outputs, table;
-  int32_t row_tokens_max = 0;
+  std::vector<int32_t> row_tokens;
   for (const RowTokens& row : rows) {
     int32_t& length = lengths_[static_cast<size_t>(row.sequence)];
     const auto count = static_cast<int32_t>(row.tokens.size());
@@ -73,7 +73,7 @@ layers::Forward TestSequences::build(const std::vector<RowTokens>& rows) {
     length += count;
     offsets.push_back(static_cast<int32_t>(tokens.size()));
     kv_lengths.push_back(length);
-    row_tokens_max = std::max(row_tokens_max, count);
+    row_tokens.push_back(count);
   }
   const int32_t kv_length_max = *std::max_element(kv_lengths.begin(), kv_lengths.end());
   const int32_t table_blocks = (kv_length_max + options_.page_tokens - 1) / options_.page_tokens;
@@ -99,7 +99,7 @@ layers::Forward TestSequences::build(const std::vector<RowTokens>& rows) {
       .row_count = row_count,
       .token_count = token_count,
       .output_count = static_cast<int32_t>(outputs.size()),
-      .row_tokens_max = row_tokens_max,
+      .row_tokens = std::move(row_tokens),
       .kv_length_max = kv_length_max,
       .pool = &pool_,
       .trace = {}};

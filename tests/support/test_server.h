@@ -2,6 +2,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <string>
 #include <thread>
 
 #include "engine/echo/echo_engine.h"
@@ -13,8 +15,11 @@ namespace pome::test {
 // object.
 class TestServer {
  public:
+  // `forms`: how the engine's model would call tools and think aloud; `chat_template`: in place of
+  // the messages' contents, one after another.
   explicit TestServer(engine::EchoOptions engine_options = {},
-                      server::ServerOptions server_options = {});
+                      server::ServerOptions server_options = {}, text::AnswerForms forms = {},
+                      std::optional<std::string> chat_template = {});
   ~TestServer();
 
   uint16_t port() const { return port_; }

@@ -3,18 +3,18 @@
 
 dev_bench_peers() {
   ensure_setup program
-  build_preset release pome one_batch
+  build_preset release pome one_batch serving
   build_peer
   model=$(build/release/apps/pome pull smollm2) || die "'pome pull smollm2' failed"
   say "in turns: $(cpu_count) threads; keep the machine quiet"
-  python3 tools/bench/peers.py --model "$model" --pome build/release/bench/one_batch \
-    --peer "$peer/bin/llama-bench" --peer-version "$llama_cpp_version" "$@"
+  python3 tools/bench/peers.py --model "$model" --pome build/release/bench \
+    --peer "$peer/bin" --peer-version "$llama_cpp_version" "$@"
 }
 
 # The peer with its own defaults: native instructions, its own thread pool, no GPU.
 build_peer() {
   peer=build/peer/llama-$llama_cpp_version
-  if [ -x "$peer/bin/llama-bench" ]; then return 0; fi
+  if [ -x "$peer/bin/llama-bench" ] && [ -x "$peer/bin/llama-batched-bench" ]; then return 0; fi
   source=build/peer/llama_cpp_python-$llama_cpp_version
   if [ ! -e "$source/vendor/llama.cpp/CMakeLists.txt" ]; then
     say "llama.cpp from llama-cpp-python $llama_cpp_version (77 MB)"
@@ -23,10 +23,11 @@ build_peer() {
     [ -e "$archive" ] || fetch_sdist "$archive"
     tar -xzf "$archive" -C build/peer || die "$archive is damaged: remove it and run again"
   fi
-  say "build llama-bench (some minutes, once)"
+  say "build llama.cpp's benchmarks (some minutes, once)"
   cmake -G Ninja -S "$source/vendor/llama.cpp" -B "$peer" -DCMAKE_BUILD_TYPE=Release -DLLAMA_CURL=OFF -DGGML_METAL=OFF \
     -DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_EXAMPLES=OFF -DLLAMA_BUILD_SERVER=OFF >build/peer/build.log 2>&1 &&
-    cmake --build "$peer" -j "$(job_count)" --target llama-bench >>build/peer/build.log 2>&1 ||
+    cmake --build "$peer" -j "$(job_count)" --target llama-bench llama-batched-bench \
+      >>build/peer/build.log 2>&1 ||
     { tail -n 20 build/peer/build.log >&2; die "llama.cpp did not build (build/peer/build.log)"; }
 }
 

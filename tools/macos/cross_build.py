@@ -4,7 +4,8 @@ usage: cross_build.py ZIGLANG_VERSION MLX_VERSION [TARGET…]
 
 PyPI's ziglang is the compiler, the wheel mlx-metal the library; both are kept in build/macos. Third-party headers
 come from /usr/include, through a folder that holds only them. It runs nothing: what it shows is that the code for
-the target compiles, and that every name it uses of MLX is one that the library exports.
+the target compiles, and that every name it uses of MLX is one that the library exports. Kernel texts in Metal's
+language are compiled against a stand-in (metal_texts.py).
 """
 import os
 import pathlib
@@ -13,6 +14,7 @@ import subprocess
 import sys
 import zipfile
 
+import metal_texts
 import symbols
 
 ROOT = pathlib.Path(__file__).parents[2].resolve()
@@ -70,9 +72,13 @@ def write_tools() -> None:
     (tools / "true").symlink_to(shutil.which("true"))
 
 
+def tools_environment() -> dict[str, str]:
+    return os.environ | {"ZIG_GLOBAL_CACHE_DIR": str(FOLDER / "zig-cache"), "CCACHE_DISABLE": "1"}
+
+
 def build(targets: list[str]) -> None:
     output = FOLDER / "build"
-    environment = os.environ | {"ZIG_GLOBAL_CACHE_DIR": str(FOLDER / "zig-cache"), "CCACHE_DISABLE": "1"}
+    environment = tools_environment()
     if not (output / ".configured").exists():
         subprocess.run(["cmake", "-G", "Ninja", "-S", ROOT, "-B", output, "--log-level=WARNING",
                         f"-DCMAKE_TOOLCHAIN_FILE={ROOT}/tools/macos/toolchain.cmake", f"-DPOME_MACOS_DIR={FOLDER}",
@@ -97,6 +103,8 @@ def main() -> None:
     mlx.symlink_to("metal/mlx")
     link_headers()
     write_tools()
+    if wrong := metal_texts.faults([FOLDER / "bin/c++"], ROOT, tools_environment()):
+        sys.exit("\n".join(wrong))
     build(targets)
     program = FOLDER / "build/apps/pome"
     if targets and not program.exists():

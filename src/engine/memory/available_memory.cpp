@@ -8,6 +8,7 @@
 #include <iterator>
 #include <limits>
 #include <optional>
+#include <sstream>
 #include <string>
 
 #if defined(__APPLE__)
@@ -115,6 +116,10 @@ int64_t occupied_memory_bytes(int64_t process) {
   return status == 0 ? static_cast<int64_t>(usage.ri_phys_footprint) : 0;
 }
 
+int64_t private_memory_bytes(int64_t process) {
+  return occupied_memory_bytes(process);  // a footprint has no clean pages of files
+}
+
 #else
 
 int64_t physical_memory_bytes() {
@@ -134,19 +139,38 @@ int64_t available_memory_bytes() {
   return bytes;
 }
 
+namespace {
+
+struct ProcessMemory {
+  int64_t resident = 0;  // bytes
+  int64_t shared = 0;    // of it: pages of files, and memory shared with other processes
+};
+
+ProcessMemory statm_of(int64_t process) {
+  // "size resident shared …", in pages
+  std::istringstream text(read_text(("/proc/" + std::to_string(process) + "/statm").c_str()));
+  int64_t size = 0;
+  ProcessMemory pages;
+  if (!(text >> size >> pages.resident >> pages.shared)) {
+    return {};
+  }
+  const int64_t page_bytes = std::max<int64_t>(0, sysconf(_SC_PAGESIZE));
+  return {pages.resident * page_bytes, pages.shared * page_bytes};
+}
+
+}  // namespace
+
 int64_t occupied_memory_bytes() {
   return occupied_memory_bytes(::getpid());
 }
 
 int64_t occupied_memory_bytes(int64_t process) {
-  // "size resident shared …", in pages
-  const std::string text = read_text(("/proc/" + std::to_string(process) + "/statm").c_str());
-  const size_t space = text.find(' ');
-  int64_t pages = 0;
-  if (space != std::string::npos) {
-    std::from_chars(text.data() + space + 1, text.data() + text.size(), pages);
-  }
-  return pages * std::max<int64_t>(0, sysconf(_SC_PAGESIZE));
+  return statm_of(process).resident;
+}
+
+int64_t private_memory_bytes(int64_t process) {
+  const ProcessMemory memory = statm_of(process);
+  return std::max<int64_t>(0, memory.resident - memory.shared);
 }
 
 #endif

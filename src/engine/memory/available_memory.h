@@ -18,6 +18,10 @@ int64_t occupied_memory_bytes();
 // The same of another process of this user; 0 when it is gone.
 int64_t occupied_memory_bytes(int64_t process);
 
+// Of a process of this user, without the pages of files that it mapped: those count as available to
+// everybody. 0 when it is gone.
+int64_t private_memory_bytes(int64_t process);
+
 // The value of "MemAvailable" in the text of /proc/meminfo, in bytes; 0 when it is not there.
 int64_t parse_meminfo_available(std::string_view text);
 

@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "engine/memory/pool_pages.h"
+#include "engine/memory/work_samples.h"
 
 namespace pome::engine {
 namespace {
@@ -21,8 +22,10 @@ constexpr int64_t kCommittedTokens = 16384;
 // Page ids and the slots made of them are 32-bit.
 constexpr int64_t kKvTokensMax = (int64_t{1} << 31) - (int64_t{1} << 16);
 
-// A recurrent model's kept states take at most this part of the pool.
+// A recurrent model's kept states take at most this part of the pool, and the logits of scored
+// prompt positions this part of what is left for both.
 constexpr int64_t kSnapshotsPart = 8;
+constexpr int64_t kScoresPart = 8;
 
 int64_t bytes_per_token(const MemoryDemand& demand) {
   int64_t bytes = 0;
@@ -30,7 +33,7 @@ int64_t bytes_per_token(const MemoryDemand& demand) {
     bytes += group.kind == kvcache::GroupKind::state ? 0 : group.bytes_per_page;
   }
   const int64_t page_tokens = demand.cache.page_tokens;
-  return ((demand.pool_committed ? 2 : 1) * bytes + page_tokens - 1) / page_tokens;
+  return (demand.pool_copies * bytes + page_tokens - 1) / page_tokens;
 }
 
 // As many as are wished, or as fit into their part of the pool.
@@ -39,6 +42,29 @@ int64_t snapshots_that_fit(const MemoryDemand& demand, int64_t pool_bytes_max) {
   const int64_t one = pool_bytes(demand, pages_by_group(demand, 0, 1)) -
                       pool_bytes(demand, pages_by_group(demand, 0, 0));
   return one == 0 ? wished : std::clamp<int64_t>(pool_bytes_max / kSnapshotsPart / one, 0, wished);
+}
+
+// As many as are wished, or as fit into their part of what is left; a prompt is scored one position
+// a step where there is no room for more.
+int64_t scored_tokens_that_fit(const MemoryDemand& demand, int64_t left) {
+  const int64_t wished = std::max<int64_t>(demand.scored_tokens_wished, 1);
+  return demand.scored_token_bytes == 0
+             ? wished
+             : std::clamp<int64_t>(left / kScoresPart / demand.scored_token_bytes, 1, wished);
+}
+
+// Of one step: its logits, or what its widest layer gives.
+int64_t largest_array(const MemoryDemand& demand, int64_t scored_tokens) {
+  const int64_t logits = (demand.max_running_requests + scored_tokens) * demand.vocab_tokens;
+  const int64_t widest = std::max(demand.hidden_size, 2 * demand.intermediate_size);
+  return kFloatBytes * std::max(logits, demand.step_tokens_max * widest);
+}
+
+MemoryItem activations(const MemoryDemand& demand, int64_t scored_tokens) {
+  return {.name = "activations",
+          .bytes = activation_bytes(demand) + scored_tokens * demand.scored_token_bytes,
+          .holds = fmt::format("{} tokens a step, {} of them scored", demand.step_tokens_max,
+                               scored_tokens)};
 }
 
 void append_items(std::vector<MemoryItem>& items, const std::vector<MemoryItem>& more) {
@@ -99,7 +125,9 @@ int64_t activation_bytes(const MemoryDemand& demand) {
   const int64_t per_token = (12 * demand.hidden_size + 4 * demand.intermediate_size) * kFloatBytes;
   // Raw logits, adjusted logits and the sampler's working copy.
   const int64_t per_row = 3 * demand.vocab_tokens * kFloatBytes;
-  return demand.step_tokens_max * per_token + demand.max_running_requests * per_row;
+  return demand.queued_step_bytes + demand.attention_bytes +
+         std::max({demand.step_tokens_max * per_token + demand.max_running_requests * per_row,
+                   demand.work_measured, demand.queued_step_bytes});
 }
 
 Result<MemoryPlan> plan_memory(const MemoryDemand& demand, const MemorySupply& supply) {
@@ -114,9 +142,15 @@ Result<MemoryPlan> plan_memory(const MemoryDemand& demand, const MemorySupply& s
   }
   plan.budget_bytes =
       static_cast<int64_t>(std::floor(static_cast<double>(supplied) * supply.fraction_static));
+  plan.scored_tokens_max =
+      scored_tokens_that_fit(demand, plan.budget_bytes - demand.weight_bytes -
+                                         activation_bytes(demand) - demand.mlx_cache_bytes);
   plan.items = {{.name = "weights", .bytes = demand.weight_bytes},
-                {.name = "activations", .bytes = activation_bytes(demand)},
+                activations(demand, plan.scored_tokens_max),
                 {.name = "MLX cache", .bytes = demand.mlx_cache_bytes}};
+  plan.step_bytes_limit =
+      std::max<int64_t>(0, without_reserve(plan.items[1].bytes - demand.queued_step_bytes) -
+                               largest_array(demand, plan.scored_tokens_max));
   plan.kv_bytes_per_token = bytes_per_token(demand);
 
   const int64_t left = plan.budget_bytes - plan.planned_bytes();
@@ -132,9 +166,14 @@ Result<MemoryPlan> plan_memory(const MemoryDemand& demand, const MemorySupply& s
                                demand.context_model, demand.context_wished),
                    "context_length");
   }
-  if (wished > tokens_that_fit || wished < std::min(kContextMin, demand.context_model)) {
-    return does_not_fit(plan, demand,
-                        std::max(wished, std::min(kContextMin, demand.context_model)));
+  const int64_t context_least = std::min(kContextMin, demand.context_model);
+  if (demand.context_wished > 0 && demand.context_wished < context_least) {
+    return invalid(fmt::format("[--context-length] expected at least {} tokens, got {}",
+                               context_least, demand.context_wished),
+                   "context_length");
+  }
+  if (wished > tokens_that_fit || wished < context_least) {
+    return does_not_fit(plan, demand, std::max(wished, context_least));
   }
   plan.kv_tokens_max = std::min(tokens_wished(demand, wished), tokens_that_fit);
   plan.context_tokens = std::min(wished, plan.kv_tokens_max);

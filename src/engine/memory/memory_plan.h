@@ -18,12 +18,17 @@ struct MemoryDemand {
   int64_t vocab_tokens = 0;
   int64_t step_tokens_max = 2048;  // the largest step, prefill included
   int64_t max_running_requests = 16;
-  int64_t context_model = 0;     // what the model was trained for
-  int64_t context_wished = 0;    // --context-length; 0: the model's, or what fits
-  int64_t kv_tokens_wished = 0;  // --max-total-tokens; 0: choose
+  int64_t work_measured = 0;    // bytes that the largest step takes, by rehearsed ones; 0: unknown
+  int64_t attention_bytes = 0;  // that attention of plain operations takes beside, at most
+  int64_t queued_step_bytes = 0;     // of a small step that is queued whole behind another
+  int64_t scored_token_bytes = 0;    // logits of a prompt position that a step scores, with copies
+  int64_t scored_tokens_wished = 0;  // of one step, when there is room
+  int64_t context_model = 0;         // what the model was trained for
+  int64_t context_wished = 0;        // --context-length; 0: the model's, or what fits
+  int64_t kv_tokens_wished = 0;      // --max-total-tokens; 0: choose
   int64_t mlx_cache_bytes = 0;
-  // Without own kernels the pool is committed whole, and an append may need room for a copy of it.
-  bool pool_committed = false;
+  bool pool_committed = false;  // whole from the start: on a GPU, and without own kernels
+  int64_t pool_copies = 1;      // at once: 2 where an append of plain operations may copy the pool
 };
 
 // Where the bytes may come from.
@@ -47,6 +52,8 @@ struct MemoryPlan {
   int64_t context_tokens = 0;             // what one sequence may have, prompt and output together
   int64_t context_fits = 0;               // the largest context that the budget allows
   std::vector<int32_t> group_pages = {};  // by cache group, the sink included; slots of a state
+  int64_t scored_tokens_max = 1;          // prompt positions that one step scores
+  int64_t step_bytes_limit = 0;           // where MLX waits: one more array stays in the plan
 
   int64_t planned_bytes() const;
 };
@@ -54,7 +61,8 @@ struct MemoryPlan {
 // Refused with the arithmetic and the largest context that would fit.
 Result<MemoryPlan> plan_memory(const MemoryDemand& demand, const MemorySupply& supply);
 
-// Working memory of the largest step: activations of its tokens and the logits of its rows.
+// Working memory of the largest step without scores: activations of its tokens and the logits of
+// its rows. What was measured, and never less than the arithmetic.
 int64_t activation_bytes(const MemoryDemand& demand);
 
 // "1.25 GiB", "37.5 MiB", "512 B".

@@ -45,7 +45,8 @@ TEST(MemoryPlan, TakesNoMorePagesThanFullSequencesCanUse) {
   MemoryDemand demand = demand_of(kMiB);
   demand.context_wished = 100;  // 7 pages
   const auto refused = plan_memory(demand, {.available_bytes = 9000 * kMiB});
-  EXPECT_FALSE(refused.ok()) << "below the smallest context";
+  ASSERT_FALSE(refused.ok()) << "below the smallest context";
+  EXPECT_EQ(refused.error().message, "[--context-length] expected at least 128 tokens, got 100");
   demand.context_wished = 200;  // 13 pages
   const auto plan = plan_memory(demand, {.available_bytes = 9000 * kMiB});
   ASSERT_TRUE(plan.ok());
@@ -99,6 +100,7 @@ TEST(MemoryPlan, PaysTwiceForAPoolThatIsCommittedAndKeepsItSmall) {
   MemoryDemand demand = demand_of(0);
   demand.context_model = 8192;
   demand.pool_committed = true;
+  demand.pool_copies = 2;
   const auto plan = plan_memory(demand, {.available_bytes = 9000 * kMiB, .fraction_static = 1.0});
   ASSERT_TRUE(plan.ok());
   EXPECT_EQ(plan->kv_tokens_max, 16384);
@@ -108,6 +110,10 @@ TEST(MemoryPlan, PaysTwiceForAPoolThatIsCommittedAndKeepsItSmall) {
   const auto tight = plan_memory(demand, {.available_bytes = 130 * kMiB, .fraction_static = 1.0});
   ASSERT_TRUE(tight.ok());
   EXPECT_EQ(tight->kv_tokens_max, 64 * 16);
+  demand.pool_copies = 1;  // appends write in place
+  EXPECT_EQ(
+      plan_memory(demand, {.available_bytes = 130 * kMiB, .fraction_static = 1.0})->kv_tokens_max,
+      129 * 16);
 }
 
 TEST(MemoryPlan, RefusesAContextPastTheModels) {
@@ -125,6 +131,48 @@ TEST(MemoryPlan, CountsActivationsOfTheLargestStep) {
   demand.vocab_tokens = 1000;
   demand.step_tokens_max = 512;
   EXPECT_EQ(activation_bytes(demand), 512 * (12 * 64 + 4 * 256) * 4 + 4 * 3 * 1000 * 4);
+  demand.work_measured = kMiB;
+  EXPECT_EQ(activation_bytes(demand), 512 * (12 * 64 + 4 * 256) * 4 + 4 * 3 * 1000 * 4);
+  demand.work_measured = 64 * kMiB;
+  EXPECT_EQ(activation_bytes(demand), 64 * kMiB);
+  demand.queued_step_bytes = 10 * kMiB;
+  EXPECT_EQ(activation_bytes(demand), 74 * kMiB);
+  demand.queued_step_bytes = 70 * kMiB;
+  EXPECT_EQ(activation_bytes(demand), 140 * kMiB) << "two of them";
+  demand.attention_bytes = 3 * kMiB;
+  EXPECT_EQ(activation_bytes(demand), 143 * kMiB) << "beside whatever was measured";
+}
+
+TEST(MemoryPlan, CountsTheLogitsOfScoredPositionsAndScoresFewerWhereTheyDoNotFit) {
+  MemoryDemand demand = demand_of(0);
+  demand.scored_token_bytes = kMiB;
+  demand.scored_tokens_wished = 64;
+  const auto roomy = plan_memory(demand, {.available_bytes = 9000 * kMiB});
+  EXPECT_EQ(roomy->scored_tokens_max, 64);
+  EXPECT_EQ(roomy->items[1].bytes, 64 * kMiB);
+  const auto tight = plan_memory(demand, {.available_bytes = 80 * kMiB, .fraction_static = 1.0});
+  ASSERT_TRUE(tight.ok()) << tight.error().message;
+  EXPECT_EQ(tight->scored_tokens_max, 10);
+  EXPECT_EQ(tight->items[1].bytes, 10 * kMiB);
+  EXPECT_EQ(tight->context_tokens, (80 - 10 - 1) * 16);
+  demand.context_model = 64;  // refused or not, one position can always be scored
+  const auto smallest = plan_memory(demand, {.available_bytes = 6 * kMiB, .fraction_static = 1.0});
+  ASSERT_TRUE(smallest.ok()) << smallest.error().message;
+  EXPECT_EQ(smallest->scored_tokens_max, 1);
+}
+
+TEST(MemoryPlan, LeavesRoomForOneMoreArrayWhereMlxWaits) {
+  MemoryDemand demand = demand_of(0);
+  demand.hidden_size = 64;
+  demand.intermediate_size = 256;
+  demand.vocab_tokens = 100000;
+  demand.step_tokens_max = 16;
+  demand.scored_token_bytes = 4 * 100000;
+  demand.scored_tokens_wished = 20;
+  const auto plan = plan_memory(demand, {.available_bytes = 9000 * kMiB});
+  ASSERT_TRUE(plan.ok());
+  EXPECT_GT(plan->step_bytes_limit, 0);
+  EXPECT_LE(plan->step_bytes_limit + int64_t{4} * 100000 * (20 + 4), plan->items[1].bytes);
 }
 
 // A decoder with a sliding window in five of six layers, and keys and values of half precision.

@@ -29,7 +29,7 @@ int64_t window_pages_running(const MemoryDemand& demand, const CacheGroup& group
 }
 
 int64_t group_bytes(const MemoryDemand& demand, const CacheGroup& group, int64_t pages) {
-  return pages * group.bytes_per_page * (demand.pool_committed ? 2 : 1);
+  return pages * group.bytes_per_page * demand.pool_copies;
 }
 
 std::string name_of(GroupKind kind) {
@@ -107,7 +107,7 @@ std::vector<MemoryItem> pool_items(const MemoryDemand& demand,
     item.holds = kind == GroupKind::state
                      ? fmt::format("{} states", count)
                      : fmt::format("{} tokens", count * demand.cache.page_tokens);
-    item.holds += demand.pool_committed ? ", and room for a copy" : "";
+    item.holds += demand.pool_copies > 1 ? ", and room for a copy" : "";
     items.push_back(std::move(item));
   }
   return items;

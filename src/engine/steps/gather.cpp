@@ -101,7 +101,7 @@ layers::Forward gather(const StepPlan& plan, const kvcache::CacheSpec& spec, kvp
   std::vector<int32_t> row_offsets = {0};
   std::vector<int32_t> kv_lengths;
   std::vector<int32_t> outputs;
-  int32_t row_tokens_max = 0;
+  std::vector<int32_t> row_tokens;
   for (const Row& row : plan.rows) {
     const int32_t begin = row_offsets.back();
     for (int32_t i = 0; i < row.count; ++i) {
@@ -114,7 +114,7 @@ layers::Forward gather(const StepPlan& plan, const kvcache::CacheSpec& spec, kvp
     }
     row_offsets.push_back(begin + row.count);
     kv_lengths.push_back(row.first_position + row.count);
-    row_tokens_max = std::max(row_tokens_max, row.count);
+    row_tokens.push_back(row.count);
   }
   std::vector<layers::GroupForward> groups;
   for (size_t group = 0; group < spec.groups.size(); ++group) {
@@ -133,7 +133,7 @@ layers::Forward gather(const StepPlan& plan, const kvcache::CacheSpec& spec, kvp
           .row_count = static_cast<int32_t>(plan.rows.size()),
           .token_count = token_count,
           .output_count = static_cast<int32_t>(outputs.size()),
-          .row_tokens_max = row_tokens_max,
+          .row_tokens = std::move(row_tokens),
           .kv_length_max = *std::max_element(kv_lengths.begin(), kv_lengths.end()),
           .pool = pool,
           .trace = {}};

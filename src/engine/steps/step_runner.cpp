@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "engine/steps/gather.h"
+#include "engine/steps/run_ahead.h"
 #include "kernels/backend.h"
 
 namespace pome::engine {
@@ -12,16 +13,26 @@ namespace pome::engine {
 using scheduler::Row;
 using scheduler::StepPlan;
 
+namespace {
+
+// On a GPU nothing is held back, and nothing is allocated before it runs.
+bool runs_ahead(const StepPlan& plan) {
+  return kernels::own_cpu_kernels() && plan.token_count() <= kRunAheadTokens;
+}
+
+}  // namespace
+
 int32_t scored_position(const Row& row) {
   return row.first_position + (row.outputs.empty() ? row.count : row.outputs.front().begin) + 1;
 }
 
-StepRunner::StepRunner(std::unique_ptr<models::LanguageModel> model, kvcache::CacheSpec spec,
+StepRunner::StepRunner(std::shared_ptr<const models::LanguageModel> model, kvcache::CacheSpec spec,
                        kvpool::KvPoolOptions pool, telemetry::Trace* trace)
     : model_(std::move(model)),
       spec_(std::move(spec)),
       pool_options_(std::move(pool)),
       trace_(trace),
+      in_place_(kvpool::KvPool::appends_in_place(spec_, pool_options_.format)),
       pool_(spec_, pool_options_),
       nobody_({.temperature = 0.0f}, 0, {}, {}, sampling::WantedLogprobs()) {}
 
@@ -39,9 +50,10 @@ void StepRunner::launch(const StepPlan& plan) {
       flight.logits = output.logits;
       wanted.push_back(output.logits);
     }
-    if (!kernels::own_cpu_kernels()) {
+    if (!in_place_) {
       flight.before.reset();  // plain appends reuse the pool's buffer only when nobody holds it
     }
+    const RunAhead ahead(run_ahead_ && runs_ahead(plan));
     mx::async_eval(std::move(wanted));
   } catch (...) {
     restore(flight);
@@ -107,6 +119,7 @@ void StepRunner::sample_rows(Flight& flight, const SamplingOf& sampling) const {
     const std::vector<mx::array> scored = flight.score->arrays();
     wanted.insert(wanted.end(), scored.begin(), scored.end());
   }
+  const RunAhead ahead(run_ahead_ && runs_ahead(flight.plan));
   mx::async_eval(std::move(wanted));
 }
 

@@ -27,6 +27,10 @@ struct Said {
 // The prompt position that the logits of the row's first output score.
 int32_t scored_position(const scheduler::Row& row);
 
+// A step of so many tokens at most is queued whole behind the one before it, its intermediate
+// results allocated at once.
+inline constexpr int32_t kRunAheadTokens = 16;
+
 // What sampling knows of a row's sequence.
 struct RowSampling {
   const sampling::SequenceState* state = nullptr;  // null: its token is thrown away
@@ -38,8 +42,11 @@ using SamplingOf = std::function<RowSampling(const scheduler::Row&)>;
 // or from a record. All of it belongs to the engine's thread.
 class StepRunner {
  public:
-  StepRunner(std::unique_ptr<models::LanguageModel> model, kvcache::CacheSpec spec,
+  StepRunner(std::shared_ptr<const models::LanguageModel> model, kvcache::CacheSpec spec,
              kvpool::KvPoolOptions pool, telemetry::Trace* trace);
+
+  // Off: MLX holds small steps back like large ones.
+  void allow_run_ahead(bool allowed) { run_ahead_ = allowed; }
 
   // Submits the forward pass of a plan behind the steps in flight. When it throws, the step is not
   // in flight and the pages of other sequences are as they were, unless pool_lost().
@@ -60,6 +67,8 @@ class StepRunner {
 
   const models::LanguageModel& model() const { return *model_; }
   const kvpool::KvPool& pool() const { return pool_; }
+  // If not, a second step in flight would make the appends copy the pool.
+  bool appends_in_place() const { return in_place_; }
 
  private:
   struct Flight {
@@ -77,12 +86,14 @@ class StepRunner {
   static std::vector<Said> read(Flight& flight);
   void restore(Flight& flight);
 
-  const std::unique_ptr<models::LanguageModel> model_;
+  const std::shared_ptr<const models::LanguageModel> model_;
   const kvcache::CacheSpec spec_;
   const kvpool::KvPoolOptions pool_options_;
   telemetry::Trace* const trace_;
+  const bool in_place_;
   kvpool::KvPool pool_;
   bool pool_lost_ = false;
+  bool run_ahead_ = true;
   std::deque<Flight> flights_;  // oldest first, at most two
   // Stands for a sequence that ended while its row was in flight.
   const sampling::SequenceState nobody_;

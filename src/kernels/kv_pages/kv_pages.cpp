@@ -7,6 +7,7 @@
 
 #include "kernels/backend.h"
 #include "kernels/cpu_primitive.h"
+#include "kernels/kv_pages/append_on_metal.h"
 #include "kernels/kv_pages/page_arrays.h"
 
 namespace pome::kernels {
@@ -63,9 +64,8 @@ void check_coded(const KvPages& pages) {
 
 }  // namespace
 
-PageMemory value_memory(const mx::array& half, const std::optional<CodedHeads>& coded) {
+PageMemory pool_shape(const mx::array& half, const std::optional<CodedHeads>& coded) {
   PageMemory memory;
-  memory.data = const_cast<char*>(half.data<char>());
   memory.pages = half.shape(0);
   memory.page_tokens = half.shape(1);
   memory.heads = half.shape(2);
@@ -79,6 +79,12 @@ PageMemory value_memory(const mx::array& half, const std::optional<CodedHeads>& 
     memory.type = page_type(half.dtype());
     memory.dim = half.shape(3);
   }
+  return memory;
+}
+
+PageMemory value_memory(const mx::array& half, const std::optional<CodedHeads>& coded) {
+  PageMemory memory = pool_shape(half, coded);
+  memory.data = const_cast<char*>(half.data<char>());
   return memory;
 }
 
@@ -117,6 +123,9 @@ KvPages paged_append(const KvPages& pages, const mx::array& k, const mx::array& 
     throw std::invalid_argument(
         fmt::format("[paged_append] expected k and v [{}, {}, {}]", shape[0], shape[1], shape[2]));
   }
+  if (appends_on_metal(pages)) {
+    return append_on_metal(pages, mx::astype(k, mx::float32), mx::astype(v, mx::float32), slots);
+  }
   if (!own_cpu_kernels()) {
     return reference::paged_append(pages, k, v, slots);
   }
@@ -125,6 +134,10 @@ KvPages paged_append(const KvPages& pages, const mx::array& k, const mx::array& 
       std::make_shared<PagedAppend>(pages.coded),
       {pages.k, pages.v, mx::astype(k, mx::float32), mx::astype(v, mx::float32), slots});
   return {outputs[0], outputs[1], pages.coded};
+}
+
+bool appends_in_place(const KvPages& pages) {
+  return own_cpu_kernels() || appends_on_metal(pages);
 }
 
 }  // namespace pome::kernels

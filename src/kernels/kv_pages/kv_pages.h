@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "kernels/kv_pages/rotation.h"
+#include "kernels/kv_pages/heads/rotation.h"
 #include "kvcache/kv_format.h"
 #include "tensor/mlx.h"
 
@@ -36,6 +36,10 @@ struct KvPages {
 // infinity reads back as NaN from a coded pool, and numbers past ±65504 are cut to that.
 KvPages paged_append(const KvPages& pages, const mx::array& k, const mx::array& v,
                      const mx::array& slots);
+
+// Whether paged_append() to such pages is the own primitive on the default device. Tries it where
+// that is not certain: on Metal, once for each kind of pages.
+bool appends_in_place(const KvPages& pages);
 
 namespace reference {
 KvPages paged_append(const KvPages& pages, const mx::array& k, const mx::array& v,

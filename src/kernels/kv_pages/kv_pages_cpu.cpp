@@ -11,7 +11,7 @@
 // After foreach_target.h:
 #include <hwy/highway.h>
 
-#include "kernels/kv_pages/heads_inl.h"
+#include "kernels/kv_pages/heads/heads_inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace pome::kernels::HWY_NAMESPACE {

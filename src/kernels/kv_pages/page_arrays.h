@@ -8,7 +8,10 @@
 
 namespace pome::kernels {
 
-// One half of a pool as memory; call it once the array has its buffer.
+// Sizes and format of one half of a pool, without its memory.
+PageMemory pool_shape(const mx::array& half, const std::optional<CodedHeads>& coded);
+
+// One half as memory; call it once the array has its buffer.
 PageMemory key_memory(const mx::array& half, const std::optional<CodedHeads>& coded);
 PageMemory value_memory(const mx::array& half, const std::optional<CodedHeads>& coded);
 

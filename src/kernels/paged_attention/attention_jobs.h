@@ -12,7 +12,7 @@ namespace pome::kernels {
 // Queries of one job at most.
 inline constexpr int kJobQueries = 64;
 // Rows of at most this many tokens have their splits shared out over the threads.
-inline constexpr int64_t kSplitRowTokens = 4;
+inline constexpr int64_t kSplitRowTokens = 32;
 
 // Some queries of one row and one key head. Query i of the row is head i % group of token i /
 // group.

@@ -9,7 +9,7 @@
 
 #include <algorithm>
 
-#include "kernels/kv_pages/heads_inl.h"
+#include "kernels/kv_pages/heads/heads_inl.h"
 #include "kernels/paged_attention/attention_jobs.h"
 #include "kernels/paged_attention/weights_inl.h"
 #include "kernels/simd_inl.h"

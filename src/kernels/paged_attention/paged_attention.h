@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "kernels/kv_pages/kv_pages.h"
 #include "tensor/mlx.h"
@@ -15,8 +16,7 @@ struct PagedRows {
                           // valid page
   mx::array row_offsets;  // [R + 1] int32
   mx::array kv_lengths;  // [R] int32: cached tokens, this step's included; at most P · page_tokens
-  int32_t row_tokens_max =
-      1;  // no row has more tokens (a host bound; the plain-ops twin sizes its tiles by it)
+  std::vector<int32_t> row_tokens;  // [R], what row_offsets say; the plain-ops twin is cut by it
 };
 
 struct AttentionOptions {
@@ -37,5 +37,8 @@ mx::array paged_attention(const mx::array& q, const KvPages& pages, const PagedR
 namespace reference {
 mx::array paged_attention(const mx::array& q, const KvPages& pages, const PagedRows& rows,
                           const AttentionOptions& options);
+// Bytes that the plain-ops twin takes beyond its arguments and its result, at most, for so many
+// rows with page tables of so many tokens.
+int64_t attention_bytes_max(int64_t rows, int64_t tokens, int64_t kv_heads, int64_t head_dim);
 }  // namespace reference
 }  // namespace pome::kernels

@@ -7,8 +7,35 @@
 namespace pome::kernels::reference {
 namespace {
 
-// Scores of one tile never exceed this many elements.
-constexpr int64_t kScoresMax = int64_t{16} << 20;
+// Keys and values of one gather, as f32, are at most so many bytes unless a single page is more;
+// scores of one tile are at most so many elements, unless those of a token and a page are more.
+constexpr int64_t kGatherBytesMax = int64_t{64} << 20;
+constexpr int64_t kScoresMax = int64_t{4} << 20;
+
+// What is attended at once: so many rows, pages of each, and tokens of each.
+struct Tile {
+  int rows = 1;
+  int pages = 1;
+  int tokens = 1;
+};
+
+int within(int64_t value, int64_t most) {
+  return static_cast<int>(std::clamp<int64_t>(value, 1, std::max<int64_t>(most, 1)));
+}
+
+// Of rows that have `tokens` tokens each.
+Tile tile_of(const PagedRows& rows, const KvPages& pages, int q_heads, int tokens) {
+  const int64_t page_bytes =
+      int64_t{2} * 4 * pages.page_tokens() * pages.heads() * pages.head_dim();
+  const int64_t page_scores = int64_t{1} * q_heads * pages.page_tokens();
+  const int64_t at_once =
+      std::max<int64_t>(std::min(kGatherBytesMax / page_bytes, kScoresMax / page_scores), 1);
+  Tile tile;
+  tile.pages = within(at_once, rows.page_table.shape(1));
+  tile.rows = within(at_once / tile.pages, rows.page_table.shape(0));
+  tile.tokens = within(kScoresMax / (page_scores * tile.rows * tile.pages), tokens);
+  return tile;
+}
 
 // Keys or values of every row: one half of the pool → [R, H, L, D] f32 with L = P · page_tokens.
 mx::array gather_rows(const mx::array& half, const std::optional<CodedHeads>& coded,
@@ -22,10 +49,10 @@ mx::array gather_rows(const mx::array& half, const std::optional<CodedHeads>& co
   return mx::transpose(heads, {0, 2, 1, 3});
 }
 
-// Which of the L key positions each query of the tile sees: [R, 1, M, L].
-mx::array visible(const mx::array& positions, const mx::array& kv_lengths, int tokens,
+// Which of the L key positions from `first` on each query of the tile sees: [R, 1, M, L].
+mx::array visible(const mx::array& positions, const mx::array& kv_lengths, int first, int tokens,
                   int32_t window) {
-  const mx::array keys = mx::reshape(mx::arange(tokens), {1, 1, 1, tokens});
+  const mx::array keys = mx::reshape(mx::arange(first, first + tokens), {1, 1, 1, tokens});
   const mx::array query = mx::expand_dims(mx::expand_dims(positions, 1), -1);
   mx::array mask = mx::logical_and(keys <= query,
                                    keys < mx::reshape(kv_lengths, {kv_lengths.shape(0), 1, 1, 1}));
@@ -35,9 +62,16 @@ mx::array visible(const mx::array& positions, const mx::array& kv_lengths, int t
   return mask;
 }
 
-// q [R, Hq, M, D], k and v [R, Hkv, L, D], mask [R, 1, M, L] → [R, Hq, M, D].
-mx::array attend(const mx::array& q, const mx::array& k, const mx::array& v, const mx::array& mask,
-                 const AttentionOptions& options) {
+// The softmax of queries [R, Hq, M] over some keys: out = values / total once all are merged.
+struct SoftmaxState {
+  mx::array largest;  // [R, Hq, M, 1], finite
+  mx::array total;    // [R, Hq, M, 1]
+  mx::array values;   // [R, Hq, M, D]
+};
+
+// q [R, Hq, M, D], k and v [R, Hkv, L, D], mask [R, 1, M, L].
+SoftmaxState attend(const mx::array& q, const mx::array& k, const mx::array& v,
+                    const mx::array& mask, const AttentionOptions& options) {
   const int rows = q.shape(0);
   const int q_heads = q.shape(1);
   const int tile = q.shape(2);
@@ -54,62 +88,147 @@ mx::array attend(const mx::array& q, const mx::array& k, const mx::array& v, con
     scores = cap * mx::tanh(scores / cap);
   }
   scores = mx::where(mask, scores, mx::array(-std::numeric_limits<float>::infinity()));
-  mx::array largest = mx::max(scores, -1, true);
-  if (options.sinks) {
-    largest = mx::maximum(largest, mx::reshape(*options.sinks, {1, q_heads, 1, 1}));
-  }
-  largest = mx::maximum(largest, mx::array(std::numeric_limits<float>::lowest()));
+  const mx::array largest =
+      mx::maximum(mx::max(scores, -1, true), mx::array(std::numeric_limits<float>::lowest()));
   const mx::array weights = mx::exp(scores - largest);
-  mx::array total = mx::sum(weights, -1, true);
+  // What no query sees may be anything: zero times a NaN that somebody left would be one.
+  const mx::array seen = mx::reshape(mx::any(mask, 2), {rows, 1, tokens, 1});
+  const mx::array values = mx::where(seen, v, mx::array(0.0f));
+  return {.largest = largest,
+          .total = mx::sum(weights, -1, true),
+          .values = mx::reshape(
+              mx::matmul(mx::reshape(weights, {rows, kv_heads, group * tile, tokens}), values),
+              {rows, q_heads, tile, dim})};
+}
+
+SoftmaxState merged(const SoftmaxState& a, const SoftmaxState& b) {
+  const mx::array largest = mx::maximum(a.largest, b.largest);
+  const mx::array keep = mx::exp(a.largest - largest);
+  const mx::array add = mx::exp(b.largest - largest);
+  return {.largest = largest,
+          .total = a.total * keep + b.total * add,
+          .values = a.values * keep + b.values * add};
+}
+
+// The sinks join the sum, and the weighted values become the output [R, M, Hq, D].
+mx::array finished(SoftmaxState state, const AttentionOptions& options) {
   if (options.sinks) {
-    total = total + mx::exp(mx::reshape(*options.sinks, {1, q_heads, 1, 1}) - largest);
+    const mx::array sinks = mx::reshape(*options.sinks, {1, state.total.shape(1), 1, 1});
+    const mx::array largest = mx::maximum(state.largest, sinks);
+    const mx::array keep = mx::exp(state.largest - largest);
+    state.total = state.total * keep + mx::exp(sinks - largest);
+    state.values = state.values * keep;
   }
-  const mx::array summed =
-      mx::reshape(mx::matmul(mx::reshape(weights, {rows, kv_heads, group * tile, tokens}), v),
-                  {rows, q_heads, tile, dim});
-  return mx::where(total > mx::array(0.0f), summed / total, mx::array(0.0f));
+  const mx::array out =
+      mx::where(state.total > mx::array(0.0f), state.values / state.total, mx::array(0.0f));
+  return mx::transpose(out, {0, 2, 1, 3});
+}
+
+// Some rows of the batch that have `tokens` tokens each.
+struct RowGroup {
+  mx::array q;           // [R, Hq, tokens, D]
+  mx::array page_table;  // [R, P]
+  mx::array kv_lengths;  // [R]
+  int tokens = 1;
+};
+
+RowGroup rows_between(const mx::array& q, const PagedRows& rows, int begin, int end,
+                      int first_token, int tokens) {
+  const int count = end - begin;
+  const mx::array own = mx::slice(q, mx::Shape{first_token, 0, 0},
+                                  mx::Shape{first_token + count * tokens, q.shape(1), q.shape(2)});
+  return {
+      .q = mx::transpose(mx::reshape(own, {count, tokens, q.shape(1), q.shape(2)}), {0, 2, 1, 3}),
+      .page_table =
+          mx::slice(rows.page_table, mx::Shape{begin, 0}, mx::Shape{end, rows.page_table.shape(1)}),
+      .kv_lengths = mx::slice(rows.kv_lengths, mx::Shape{begin}, mx::Shape{end}),
+      .tokens = tokens};
+}
+
+// Output [R · tokens, Hq, D]. A block of pages is gathered, and a tile of tokens scored, when the
+// one before has been attended, so that one is in memory at a time; `after` is what the first one
+// waits for.
+mx::array attend_rows(const KvPages& pages, const RowGroup& group, const Tile& tile,
+                      const AttentionOptions& options, std::optional<mx::array> after) {
+  std::vector<SoftmaxState> states;
+  const mx::Shape shape = group.q.shape();
+  const int table_pages = group.page_table.shape(1);
+  for (int page = 0; page < table_pages; page += tile.pages) {
+    const int end = std::min(page + tile.pages, table_pages);
+    mx::array table = mx::slice(group.page_table, mx::Shape{0, page}, mx::Shape{shape[0], end});
+    if (after) {
+      table = mx::depends({table}, {*after})[0];
+    }
+    const mx::array k = gather_rows(pages.k, pages.coded, table);
+    const mx::array v = gather_rows(pages.v, pages.coded, table);
+    size_t t = 0;
+    for (int first = 0; first < group.tokens; first += tile.tokens, ++t) {
+      const int last = std::min(first + tile.tokens, group.tokens);
+      mx::array q = mx::slice(group.q, mx::Shape{0, 0, first, 0},
+                              mx::Shape{shape[0], shape[1], last, shape[3]});
+      if (t > 0) {
+        q = mx::depends({q}, {*after})[0];
+      }
+      const mx::array positions = mx::expand_dims(group.kv_lengths - mx::array(group.tokens), 1) +
+                                  mx::reshape(mx::arange(first, last), {1, last - first});
+      const mx::array mask = visible(positions, group.kv_lengths, page * pages.page_tokens(),
+                                     (end - page) * pages.page_tokens(), options.window);
+      SoftmaxState state = attend(q, k, v, mask, options);
+      if (page == 0) {
+        states.push_back(std::move(state));
+      } else {
+        states[t] = merged(states[t], state);
+      }
+      after = states[t].values;
+    }
+  }
+  std::vector<mx::array> outs;
+  for (const SoftmaxState& state : states) {
+    outs.push_back(finished(state, options));
+  }
+  return mx::flatten(mx::concatenate(outs, 1), 0, 1);
 }
 
 }  // namespace
 
+// Rows of one token, the decoding ones, are attended together; every other row alone.
 mx::array paged_attention(const mx::array& queries_in, const KvPages& pages, const PagedRows& rows,
                           const AttentionOptions& options) {
   const mx::array q = pages.coded ? rotate_heads(queries_in, Rotated::query) : queries_in;
-  const int row_count = rows.page_table.shape(0);
-  const int q_heads = q.shape(1);
-  const int tokens = rows.page_table.shape(1) * pages.page_tokens();
-  const mx::array k = gather_rows(pages.k, pages.coded, rows.page_table);
-  const mx::array v = gather_rows(pages.v, pages.coded, rows.page_table);
-  const mx::array begins = mx::slice(rows.row_offsets, mx::Shape{0}, mx::Shape{row_count});
-  const mx::array ends = mx::slice(rows.row_offsets, mx::Shape{1}, mx::Shape{row_count + 1});
-  const mx::array counts = ends - begins;
-  const int64_t scores_per_token = int64_t{1} * row_count * q_heads * tokens;
-  const int tile_max = static_cast<int>(std::clamp<int64_t>(
-      kScoresMax / std::max<int64_t>(scores_per_token, 1), 1, rows.row_tokens_max));
-  // Every row is padded to row_tokens_max queries and attended tile by tile; surplus ones repeat
-  // the last token.
-  std::vector<mx::array> tiles;
-  for (int first = 0; first < rows.row_tokens_max; first += tile_max) {
-    const int last = std::min(first + tile_max, rows.row_tokens_max);
-    const mx::array index =
-        mx::minimum(mx::reshape(mx::arange(first, last), {1, last - first}),
-                    mx::expand_dims(mx::maximum(counts - mx::array(1), mx::array(0)), 1));
-    const mx::array token =
-        mx::clip(mx::expand_dims(begins, 1) + index, mx::array(0), mx::array(q.shape(0) - 1));
-    const mx::array positions = mx::expand_dims(rows.kv_lengths - counts, 1) + index;
-    const mx::array queries = mx::transpose(mx::take(q, token, 0), {0, 2, 1, 3});
-    const mx::array mask = visible(positions, rows.kv_lengths, tokens, options.window);
-    tiles.push_back(mx::transpose(attend(queries, k, v, mask, options), {0, 2, 1, 3}));
+  const auto row_count = static_cast<int>(rows.row_tokens.size());
+  std::vector<mx::array> outs;
+  int token = 0;
+  for (int row = 0; row < row_count;) {
+    const int tokens = rows.row_tokens[static_cast<size_t>(row)];
+    if (tokens == 0) {
+      ++row;
+      continue;
+    }
+    const Tile tile = tile_of(rows, pages, q.shape(1), tokens);
+    int end = row + 1;
+    while (tokens == 1 && end < row_count && end - row < tile.rows &&
+           rows.row_tokens[static_cast<size_t>(end)] == 1) {
+      ++end;
+    }
+    const RowGroup group = rows_between(q, rows, row, end, token, tokens);
+    const auto after = outs.empty() ? std::nullopt : std::optional<mx::array>(outs.back());
+    outs.push_back(attend_rows(pages, group, tile, options, after));
+    token += (end - row) * tokens;
+    row = end;
   }
-  const mx::array padded = mx::flatten(mx::concatenate(tiles, 1), 0, 1);
-  // Back to ragged: token t of row r lies at r · row_tokens_max + (t - begin).
-  const mx::array every = mx::arange(q.shape(0));
-  const mx::array row =
-      mx::sum(mx::astype(mx::expand_dims(every, 1) >= mx::expand_dims(ends, 0), mx::int32), 1);
-  const mx::array known = mx::minimum(row, mx::array(row_count - 1));
-  const mx::array place =
-      known * mx::array(rows.row_tokens_max) + every - mx::take(begins, known, 0);
-  return mx::take(padded, place, 0);
+  if (token < q.shape(0)) {
+    outs.push_back(mx::zeros({q.shape(0) - token, q.shape(1), q.shape(2)}, mx::float32));
+  }
+  return mx::concatenate(outs, 0);
+}
+
+int64_t attention_bytes_max(int64_t rows, int64_t tokens, int64_t kv_heads, int64_t head_dim) {
+  // A gather as it lies in the pool, as f32, and masked or copied for the product; of the scores
+  // the product, the masked ones and the weights.
+  constexpr int64_t kGathers = 3;
+  constexpr int64_t kScores = 3;
+  const int64_t gather = std::min(kGatherBytesMax, rows * tokens * kv_heads * head_dim * 2 * 4);
+  return kGathers * gather + kScores * kScoresMax * 4;
 }
 
 }  // namespace pome::kernels::reference

@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "kernels/kv_pages/heads_inl.h"
+#include "kernels/kv_pages/heads/heads_inl.h"
 #include "kernels/simd_inl.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -256,10 +256,12 @@ int64_t rows_of_block(int64_t groups) {
 }
 
 // A range of panels is worth claiming from about this many bytes of codes, counted once for each
-// tile of rows.
+// tile of rows. Many rows want a few panels that pass by together; few rows stay in the first-level
+// cache anyway and gain more from ranges that the threads can share evenly.
 int64_t panels_of_range(const PanelStorage& w, int64_t rows) {
   constexpr int64_t kBytes = 16 << 10;
-  return std::max<int64_t>(rows < 8 ? 1 : 4, kBytes / (w.panel_bytes * ((rows + 7) / 8)));
+  constexpr int64_t kFewRows = 32;
+  return std::max<int64_t>(rows <= kFewRows ? 1 : 4, kBytes / (w.panel_bytes * ((rows + 7) / 8)));
 }
 
 }  // namespace

@@ -167,7 +167,10 @@ RopedQuery rope_append(const mx::array& qkv, const mx::array& positions, const K
   check_tokens(positions, tokens, "positions");
   check_tokens(slots, tokens, "slots");
   if (!own_cpu_kernels() || qkv.dtype() != mx::float32) {
-    return reference::rope_append(qkv, positions, pages, slots, options, norms);
+    // The append may still be an own kernel.
+    const reference::RopedParts parts =
+        reference::rope_parts(qkv, positions, pages.heads(), dim, options, norms);
+    return {parts.q, paged_append(pages, parts.k, parts.v, slots)};
   }
   std::vector<mx::array> inputs{qkv, positions, frequencies_of(options), pages.k, pages.v, slots};
   if (norms) {

@@ -46,6 +46,14 @@ RopedQuery rope_append(const mx::array& qkv, const mx::array& positions, const K
                        const std::optional<HeadNorms>& norms = std::nullopt);
 
 namespace reference {
+// q [T, Hq, D], and k and v [T, Hkv, D] as they are appended: rope_append() without the pool.
+struct RopedParts {
+  mx::array q;
+  mx::array k;
+  mx::array v;
+};
+RopedParts rope_parts(const mx::array& qkv, const mx::array& positions, int kv_heads, int dim,
+                      const RopeOptions& options, const std::optional<HeadNorms>& norms);
 mx::array rope(const mx::array& x, const mx::array& positions, const RopeOptions& options);
 RopedQuery rope_append(const mx::array& qkv, const mx::array& positions, const KvPages& pages,
                        const mx::array& slots, const RopeOptions& options,

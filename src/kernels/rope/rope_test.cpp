@@ -86,6 +86,23 @@ TEST(Rope, AgreesWithItsTwinForEveryOption) {
   EXPECT_LT(same(), 1e-5);
 }
 
+TEST(Rope, AgreesWithItsTwinForFewDimsAndManyTokens) {
+  std::vector<int32_t> many(150);
+  std::iota(many.begin(), many.end(), 0);
+  const mx::array x = normal_array({150, 3, 32}, 4);
+  const mx::array positions = int_array(many, {150});
+  for (const int dims : {2, 8, 24, 30, 32}) {
+    for (const bool traditional : {false, true}) {
+      RopeOptions options{.dims = dims, .scale = 0.5f, .traditional = traditional};
+      options.amplitude = 1.2f;
+      const std::vector<float> expected = values_of(reference::rope(x, positions, options));
+      EXPECT_LT(relative_error(values_of(rope(x, positions, options)), expected), 1e-5) << dims;
+      options.inverse_frequencies = array_of(frequencies(dims, 10000.0f), {dims / 2});
+      EXPECT_LT(relative_error(values_of(reference::rope(x, positions, options)), expected), 1e-5);
+    }
+  }
+}
+
 TEST(Rope, RefusesDimsThatDoNotFit) {
   const mx::array x = normal_array({1, 1, 16}, 1);
   const mx::array positions = int_array({0}, {1});

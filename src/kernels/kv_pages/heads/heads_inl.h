@@ -11,8 +11,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/kv_pages/heads/rotation_inl.h"
 #include "kernels/kv_pages/page_memory.h"
-#include "kernels/kv_pages/rotation_inl.h"
 #include "kernels/simd_inl.h"
 
 HWY_BEFORE_NAMESPACE();

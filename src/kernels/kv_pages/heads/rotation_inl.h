@@ -9,7 +9,7 @@
 
 #include <algorithm>
 
-#include "kernels/kv_pages/rotation.h"
+#include "kernels/kv_pages/heads/rotation.h"
 #include "kernels/simd_inl.h"
 
 HWY_BEFORE_NAMESPACE();
