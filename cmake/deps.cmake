@@ -31,10 +31,14 @@ find_package(prometheus-cpp CONFIG REQUIRED)
 
 if(POME_WITH_MLX)
   # MLX >= 0.32 (MIT): arrays, lazy graphs and the Metal, CUDA and CPU back ends. The wheel in .venv is found
-  # by itself; -DMLX_ROOT or CMAKE_PREFIX_PATH name another one.
-  file(GLOB _mlx_wheel ${CMAKE_SOURCE_DIR}/.venv/lib/python3*/site-packages/mlx)
-  list(APPEND CMAKE_PREFIX_PATH ${_mlx_wheel})
-  find_package(MLX CONFIG REQUIRED)
+  # by itself; -DMLX_ROOT or CMAKE_PREFIX_PATH name another one. POME_MLX_CUDA takes the one in .venv-cuda.
+  if(POME_MLX_CUDA)
+    include(mlx_cuda)
+  else()
+    file(GLOB _mlx_wheel ${CMAKE_SOURCE_DIR}/.venv/lib/python3*/site-packages/mlx)
+    list(APPEND CMAKE_PREFIX_PATH ${_mlx_wheel})
+    find_package(MLX CONFIG REQUIRED)
+  endif()
   set_property(TARGET mlx APPEND PROPERTY INTERFACE_SYSTEM_INCLUDE_DIRECTORIES ${MLX_INCLUDE_DIRS})
 
   # Highway >= 1.0.3 (Apache-2.0): SIMD with run-time dispatch, one source for SSE4 to AVX-512 and NEON.
