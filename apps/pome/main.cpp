@@ -8,6 +8,7 @@
 
 #include "pome/command.h"
 #include "pome/flags/help.h"
+#include "pome/host/environment.h"
 #include "pome/version.h"
 
 namespace pome::apps {
@@ -55,6 +56,7 @@ int dispatch(const std::vector<std::string>& words) {
 }  // namespace pome::apps
 
 int main(int argc, char** argv) {
+  pome::apps::prepare_mlx();
   try {
     return pome::apps::dispatch({argv + std::min(argc, 1), argv + argc});
   } catch (const std::exception& error) {

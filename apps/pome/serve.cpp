@@ -5,6 +5,8 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <future>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -55,17 +57,16 @@ telemetry::MetricsOptions metrics_options(const Settings& settings) {
           .tokens_histograms = settings.on("--collect-tokens-histogram")};
 }
 
-server::ServerOptions server_options(const Settings& settings, const OpenModel& model,
-                                     telemetry::Trace* trace) {
+server::ServerOptions server_options(const Settings& settings, telemetry::Trace* trace) {
   server::ServerOptions options;
   options.host = settings.text("--host");
   options.port = static_cast<uint16_t>(*settings.integer("--port"));
   options.api_key = settings.text("--api-key");
+  options.allowed_origins = split_words(settings.text("--allowed-origins"));
   options.limits.client_timeout = milliseconds(settings, "--client-timeout");
   options.drain_timeout = milliseconds(settings, "--drain-timeout");
-  options.serving.served_model_name = model.served_name;
+  options.serving.served_model_name = served_name_of(settings);
   options.serving.strict_model_name = settings.on("--strict-model-name");
-  options.serving.sampling_defaults = model.sampling_defaults;
   options.serving.incremental_streaming_output = settings.on("--incremental-streaming-output");
   options.serving.watchdog_timeout = milliseconds(settings, "--watchdog-timeout");
   options.serving.metrics_enabled = settings.on("--enable-metrics");
@@ -89,7 +90,7 @@ server::ServerOptions server_options(const Settings& settings, const OpenModel& 
 }
 
 // How `serve` ends: the first signal asks for a drain, the second for an end at once, the third
-// takes it. Signals may come before there is a server, and stop a pull then.
+// takes it. A signal that comes before there is a model stops its pull.
 class Ending {
  public:
   void on_signal() {
@@ -152,6 +153,65 @@ void warn_about(const Settings& settings) {
   }
 }
 
+// The model's way from its name to its first token, beside a server that answers all the while.
+class Loading {
+ public:
+  Loading(const Settings& settings, const hub::Settings& hub, telemetry::Trace* trace)
+      : settings_(settings), hub_(hub), trace_(trace) {}
+
+  // On a thread of its own. A failure stops the server.
+  void run(server::Server& server, const Ending& ending, uint16_t port, Clock::time_point started) {
+    Status status = open(ending.asked());
+    opened_.set_value();
+    if (status.ok()) {
+      server.serve(*model_->engine, model_->text, model_->sampling_defaults);
+      const Status ready = model_->engine->wait_until_ready(kLoadTimeout);
+      if (ready.ok()) {
+        return_freed_memory();  // a tokenizer's vocabulary was parsed twice on the way
+        print_start_report(settings_, *model_, port, Clock::now() - started);
+        return;
+      }
+      status = ending.asked() ? Status() : ready;
+    }
+    failure_ = status;
+    server.stop();
+  }
+
+  // Once the server has ended: ends a load that still runs, and answers that do.
+  void end() {
+    opened_.get_future().wait();
+    if (model_) {
+      model_->engine->drain();
+      model_->engine->stop();
+    }
+  }
+
+  // Why there is no model: `cancelled` too, when a signal ended a pull. Ok when one ended the load
+  // of the weights. After run().
+  const Status& failure() const { return failure_; }
+
+ private:
+  Status open(const std::atomic<bool>& stop) try {
+    auto model = open_model(settings_, hub_, stop, trace_);
+    if (!model) {
+      return model.error();
+    }
+    model_ = std::move(*model);
+    return {};
+  } catch (const std::exception& fault) {
+    return Error{ErrorCode::internal, fault.what(), {}};
+  }
+
+  const Settings& settings_;
+  const hub::Settings& hub_;
+  telemetry::Trace* trace_;
+  std::promise<void> opened_;
+  std::optional<OpenModel> model_;
+  Status failure_;
+};
+
+// The listener opens before anything is read, so that a taken port is known at once and /health
+// says `starting` from the first moment on.
 int serve(const Settings& settings, const hub::Settings& hub, Clock::time_point started) {
   outlive_terminal();
   Ending ending;
@@ -169,35 +229,21 @@ int serve(const Settings& settings, const hub::Settings& hub, Clock::time_point 
     }
     trace = std::move(*opened);
   }
-  auto model = open_model(settings, hub, ending.asked(), trace.get());
-  if (!model) {
-    return failed(model.error());
-  }
-  server::Server server(server_options(settings, model.value(), trace.get()), *model->engine,
-                        model->text);
-  auto port = server.listen();
+  Loading loading(settings, hub, trace.get());
+  server::Server server(server_options(settings, trace.get()));
+  const auto port = server.listen();
   if (!port) {
     return failed(port.error());
   }
   ending.attach(&server);
-  Status load;
-  std::thread reporter([&] {
-    load = model->engine->wait_until_ready(kLoadTimeout);
-    if (!load.ok()) {
-      server.stop();
-      return;
-    }
-    return_freed_memory();  // a tokenizer's vocabulary was parsed twice on the way
-    print_start_report(settings, model.value(), port.value(), Clock::now() - started);
-  });
+  std::thread loader([&] { loading.run(server, ending, *port, started); });
   server.run();
   ending.attach(nullptr);
   parent.reset();
-  model->engine->drain();
-  model->engine->stop();
-  reporter.join();
-  if (!load.ok() && !ending.asked()) {
-    return failed(load.error());
+  loading.end();
+  loader.join();
+  if (!loading.failure().ok()) {
+    return failed(loading.failure().error());
   }
   return ending.at_once() ? kInterrupted : 0;
 }

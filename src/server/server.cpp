@@ -13,6 +13,7 @@
 
 #include <fmt/format.h>
 
+#include "base/check.h"
 #include "base/log.h"
 #include "protocol/field_table.h"
 #include "server/http/listener.h"
@@ -31,12 +32,11 @@ telemetry::MetricsOptions named(const ServingOptions& serving) {
   return options;
 }
 
-}  // namespace
-
-struct Server::Parts {
-  Parts(ServerOptions given, engine::Engine& engine, ServedText served)
-      : options(std::move(given)),
-        text(std::move(served)),
+// What comes with the model.
+struct Model {
+  Model(const ServerOptions& options, engine::Engine& engine, ServedText served,
+        const std::atomic<bool>& draining)
+      : text(std::move(served)),
         metrics(named(options.serving)),
         journal(metrics, options.serving.trace, options.serving.request_log, text),
         dispatcher(engine),
@@ -49,14 +49,31 @@ struct Server::Parts {
                 .prompts = prompts,
                 .deltas = deltas,
                 .metrics = metrics,
-                .journal = journal} {
+                .journal = journal,
+                .draining = draining} {}
+
+  ServedText text;
+  telemetry::ServerMetrics metrics;
+  Journal journal;
+  Dispatcher dispatcher;
+  WorkPool prompts;
+  WorkPool deltas;
+  ServerContext context;
+};
+
+}  // namespace
+
+struct Server::Parts {
+  explicit Parts(ServerOptions given) : options(std::move(given)) {
     http.limits = options.limits;
     http.guards = {.host = options.host,
                    .api_key = options.api_key,
                    .allowed_origins = options.allowed_origins};
-    http.routes = routes(context);
+    http.routes = routes(front);
     http.on_reply = [this](const Request& request, int status) {
-      metrics.count_reply(status);
+      if (front.model) {
+        front.model->metrics.count_reply(status);
+      }
       log::debug("[{}] {} {} {}", request.id, request.method, protocol::printable(request.path),
                  status);
     };
@@ -65,9 +82,11 @@ struct Server::Parts {
   // Coroutines and generations hold on to everything here, so what may still hold them ends first:
   // events, then the pools' work, then the io context with its suspended coroutines.
   ~Parts() {
-    dispatcher.stop();
-    prompts.join();
-    deltas.join();
+    if (model) {
+      model->dispatcher.stop();
+      model->prompts.join();
+      model->deltas.join();
+    }
     listener.reset();
     work.reset();
     io.reset();
@@ -78,18 +97,14 @@ struct Server::Parts {
   asio::awaitable<void> watch_engine();
   asio::awaitable<bool> wait_until_quiet(std::chrono::milliseconds timeout);
   asio::awaitable<void> pause(std::chrono::milliseconds time);
+  int active() const { return front.model ? front.model->journal.active() : 0; }
 
   ServerOptions options;
-  ServedText text;
+  Front front;
   std::optional<asio::io_context> io{1};
   std::optional<asio::executor_work_guard<asio::io_context::executor_type>> work{
       asio::make_work_guard(*io)};
-  telemetry::ServerMetrics metrics;
-  Journal journal;
-  Dispatcher dispatcher;
-  WorkPool prompts;
-  WorkPool deltas;
-  ServerContext context;
+  std::optional<Model> model;  // the network thread sees it through `front`
   HttpContext http;
   std::optional<Listener> listener{std::in_place, *io, http};
   std::atomic<bool> stopping{false};
@@ -103,10 +118,10 @@ asio::awaitable<void> Server::Parts::pause(std::chrono::milliseconds time) {
 
 asio::awaitable<bool> Server::Parts::wait_until_quiet(std::chrono::milliseconds timeout) {
   const auto deadline = std::chrono::steady_clock::now() + timeout;
-  while (journal.active() > 0 && std::chrono::steady_clock::now() < deadline) {
+  while (active() > 0 && std::chrono::steady_clock::now() < deadline) {
     co_await pause(kDrainLook);
   }
-  co_return journal.active() == 0;
+  co_return active() == 0;
 }
 
 // The listener stays open while requests finish, so that /health can say `draining`.
@@ -115,7 +130,7 @@ asio::awaitable<void> Server::Parts::drain_and_stop() {
   listener->close_idle();
   const bool finished = co_await wait_until_quiet(options.drain_timeout);
   if (!finished) {
-    log::warning("drain: {} requests still ran after {} s and were cancelled", journal.active(),
+    log::warning("drain: {} requests still ran after {} s and were cancelled", active(),
                  std::chrono::duration<double>(options.drain_timeout).count());
   }
   co_await abort_and_stop();
@@ -124,10 +139,12 @@ asio::awaitable<void> Server::Parts::drain_and_stop() {
 asio::awaitable<void> Server::Parts::abort_and_stop() {
   http.closing = true;
   listener->stop_accepting();
-  dispatcher.abort_all();
+  if (front.model) {
+    front.model->dispatcher.abort_all();
+  }
   const bool aborted = co_await wait_until_quiet(kAbortTime);
   if (!aborted) {
-    dispatcher.fail_all({ErrorCode::unavailable, "the server is shutting down", {}});
+    front.model->dispatcher.fail_all({ErrorCode::unavailable, "the server is shutting down", {}});
     co_await wait_until_quiet(kAbortTime);
   }
   listener->close_idle();
@@ -145,12 +162,13 @@ asio::awaitable<void> Server::Parts::watch_engine() {
   for (;;) {
     co_await pause(
         std::clamp(timeout / 4, std::chrono::milliseconds(10), std::chrono::milliseconds(1'000)));
-    const auto age = context.engine.stats().last_step_age;
-    if (age > timeout && dispatcher.sequence_count() > 0) {
-      dispatcher.fail_all({ErrorCode::internal,
-                           fmt::format("the engine made no step for {} s (--watchdog-timeout)",
-                                       std::chrono::duration<double>(timeout).count()),
-                           {}});
+    const auto age = front.model->engine.stats().last_step_age;
+    if (age > timeout && front.model->dispatcher.sequence_count() > 0) {
+      front.model->dispatcher.fail_all(
+          {ErrorCode::internal,
+           fmt::format("the engine made no step for {} s (--watchdog-timeout)",
+                       std::chrono::duration<double>(timeout).count()),
+           {}});
     }
     if (age > 2 * timeout && options.on_stuck) {
       std::exchange(options.on_stuck, nullptr)();
@@ -158,8 +176,7 @@ asio::awaitable<void> Server::Parts::watch_engine() {
   }
 }
 
-Server::Server(ServerOptions options, engine::Engine& engine, ServedText text)
-    : parts_(std::make_unique<Parts>(std::move(options), engine, std::move(text))) {}
+Server::Server(ServerOptions options) : parts_(std::make_unique<Parts>(std::move(options))) {}
 
 Server::~Server() = default;
 
@@ -168,12 +185,24 @@ Result<uint16_t> Server::listen() {
 }
 
 void Server::run() {
-  asio::co_spawn(*parts_->io, parts_->watch_engine(), asio::detached);
   parts_->io->run();
 }
 
+void Server::serve(engine::Engine& engine, ServedText text,
+                   std::optional<sampling::Params> sampling_defaults) {
+  CHECK(!parts_->model, "a server serves one model");
+  if (sampling_defaults) {
+    parts_->options.serving.sampling_defaults = *sampling_defaults;
+  }
+  parts_->model.emplace(parts_->options, engine, std::move(text), parts_->front.draining);
+  asio::post(*parts_->io, [parts = parts_.get()] {
+    parts->front.model = &parts->model->context;
+    asio::co_spawn(*parts->io, parts->watch_engine(), asio::detached);
+  });
+}
+
 void Server::drain() {
-  if (parts_->context.draining.exchange(true)) {
+  if (parts_->front.draining.exchange(true)) {
     return;
   }
   asio::post(*parts_->io, [parts = parts_.get()] {
@@ -182,7 +211,7 @@ void Server::drain() {
 }
 
 void Server::stop() {
-  parts_->context.draining = true;
+  parts_->front.draining = true;
   if (parts_->stopping.exchange(true)) {
     return;
   }
@@ -192,7 +221,7 @@ void Server::stop() {
 }
 
 bool Server::draining() const {
-  return parts_->context.draining;
+  return parts_->front.draining;
 }
 
 }  // namespace pome::server

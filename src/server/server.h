@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "engine/api.h"
@@ -29,11 +31,13 @@ struct ServerOptions {
   int prompts_waiting_max = 256;  // requests whose prompt waits to be read; 429 past it
 };
 
-// The whole HTTP side of one engine. `engine` and what `text` shares outlive it. Every method but
-// run() may be called from any thread, drain() and stop() also before run().
+// The whole HTTP side of one engine, there before it: listen() and run() come first, serve() when
+// the model was found and read. Until then /health is 503 `starting`, and everything else 503 with
+// Retry-After. Every method but run() may be called from any thread, drain() and stop() also before
+// run().
 class Server {
  public:
-  Server(ServerOptions options, engine::Engine& engine, ServedText text);
+  explicit Server(ServerOptions options);
   ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
@@ -41,8 +45,13 @@ class Server {
   // Binds; connections wait until run(). The port comes back. Once, before run().
   Result<uint16_t> listen();
 
-  // Serves on the calling thread until a drain has ended or stop() was called.
+  // Answers on the calling thread until a drain has ended or stop() was called.
   void run();
+
+  // Requests go to this model from now on; once. `engine` and what `text` shares outlive the
+  // server. `sampling_defaults`, if given, take the place of the options'.
+  void serve(engine::Engine& engine, ServedText text,
+             std::optional<sampling::Params> sampling_defaults = std::nullopt);
 
   // Graceful end: new work is refused with 503, what runs finishes (at most drain_timeout, then it
   // is cancelled), and run() returns. A second call changes nothing.

@@ -28,11 +28,11 @@ def demo_model() -> str | None:
 
 
 class Server:
-    def __init__(self, model: str):
+    def __init__(self, model: str, *flags: str):
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         command = [os.environ["POME"], "serve", "--model-path", model, "--port", str(self.port),
-                   "--served-model-name", "tested"]
+                   "--served-model-name", "tested", *flags]
         self.process = subprocess.Popen(command)
         deadline = time.monotonic() + 60
         while True:
@@ -63,11 +63,39 @@ def echo():
     assert server.stop() == 0
 
 
+# The echo engine says its prompt, so the template decides what the model says: what a tool has said, or a thought and a
+# call of every tool.
+CALLER = '''{%- set last = messages[-1] -%}
+{%- if last.role == "tool" -%}
+It is {{ last.content }}.
+{%- elif tools -%}
+<think>Which tool? {{ "None." if enable_thinking is defined else "All." }}</think>
+
+One moment.
+{%- for tool in tools %}
+<tool_call>{"name": "{{ tool.function.name }}", "arguments": {"city": "{{ last.content }}", "days": 3}}</tool_call>
+{%- endfor -%}
+{%- else -%}
+{{ last.content }}
+{%- endif -%}'''
+
+
+@pytest.fixture(scope="session")
+def caller(tmp_path_factory):
+    template = tmp_path_factory.mktemp("caller") / "caller.jinja"
+    template.write_text(CALLER)
+    server = Server("echo", "--chat-template", str(template), "--tool-call-parser", "qwen25",
+                    "--reasoning-parser", "qwen3")
+    yield server
+    assert server.stop() == 0
+
+
 @pytest.fixture(scope="session")
 def real():
     model = demo_model()
     if model is None:
         pytest.skip("the demo model is not there: run 'pome pull smollm2'")
-    server = Server(model)
+    # Its template shows no tools, so the parser is named; without tools in a request that changes nothing.
+    server = Server(model, "--tool-call-parser", "hermes")
     yield server
     assert server.stop() == 0

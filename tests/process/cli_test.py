@@ -1,5 +1,6 @@
 """Flags, configuration files, variables and help."""
 import json
+import pathlib
 
 import program
 
@@ -101,6 +102,13 @@ class FlagTest(program.ProgramTest):
         self.end(process)
         warnings = [line for line in process.stderr.read().splitlines() if "has no effect" in line]
         self.assertEqual(len(warnings), 4, warnings)
+
+    def test_every_flag_of_sglang_stands_in_the_table(self):
+        page = self.run_pome("--help-markdown").stdout
+        lines = (pathlib.Path(__file__).parent / "sglang_flags.txt").read_text().splitlines()
+        flags = [line for line in lines if line.startswith("--")]
+        self.assertGreater(len(flags), 500)
+        self.assertEqual([flag for flag in flags if f"`{flag}`" not in page], [])
 
     def test_flags_that_change_what_is_served_are_refused_with_the_alternative(self):
         self.assertIn("start one server a machine", self.refused("--tp-size", "2"))

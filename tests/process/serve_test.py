@@ -10,7 +10,9 @@ import sys
 import threading
 import time
 import urllib.error
+import urllib.request
 
+import hub_stand_in
 import program
 
 
@@ -46,6 +48,35 @@ class StartTest(program.ProgramTest):
         self.assertEqual(len(lines), 1, lines)
         self.assertIn("in use", lines[0])
 
+    def test_a_port_in_use_is_told_before_the_model_is_looked_for(self):
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            process = self.start("serve", str(self.home / "absent.gguf"), "--port", str(taken.getsockname()[1]))
+            self.assertEqual(process.wait(30), 1)
+        lines = process.stderr.read().strip().splitlines()
+        self.assertEqual(len(lines), 1, lines)
+        self.assertIn("in use", lines[0])
+
+    def test_health_is_starting_while_the_model_is_still_fetched(self):
+        hub = hub_stand_in.StandIn()
+        self.addCleanup(hub.close)
+        hub.repos["org/tiny"] = hub_stand_in.tiny_repo()
+        hub.faults["model.safetensors"] = [("stall", 1000)]
+        port = program.free_port()
+        process = self.start("serve", "org/tiny", "--port", str(port), env={"HF_ENDPOINT": hub.url})
+        program.wait_for(lambda: hub.downloads("model.safetensors"), what="the download")
+        for path, retry in [("/health", None), ("/v1/models", "1"), ("/metrics", "1")]:
+            with self.assertRaises(urllib.error.HTTPError) as refused:
+                urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=20)
+            with refused.exception as reply:
+                self.assertEqual((reply.code, reply.headers["Retry-After"]), (503, retry), path)
+                if path == "/health":
+                    self.assertEqual(json.load(reply)["status"], "starting")
+        self.assertEqual(self.end(process), 130)
+        self.assertIn("the same command goes on", process.stderr.read().splitlines()[-1])
+        self.assertEqual(process.stdout.read(), "")
+
     def test_an_unreadable_model_is_one_line_and_a_code(self):
         broken = self.home / "broken.gguf"
         broken.write_bytes(b"GGUF\x03\0\0\0garbage")
@@ -71,6 +102,28 @@ class StartTest(program.ProgramTest):
         process, _ = self.serve("--host", "0.0.0.0")
         self.end(process)
         self.assertIn("without --api-key", process.stderr.read())
+
+    def test_pages_of_other_origins_are_let_in_by_name(self):
+        page = "https://chat.example"
+
+        def status(port: int) -> tuple[int, str | None]:
+            request = urllib.request.Request(f"http://127.0.0.1:{port}/v1/models", headers={"Origin": page})
+            try:
+                with urllib.request.urlopen(request, timeout=20) as reply:
+                    return reply.status, reply.headers["Access-Control-Allow-Origin"]
+            except urllib.error.HTTPError as refusal:
+                self.assertIn("--allowed-origins", refusal.read().decode())
+                return refusal.code, None
+        _, port = self.serve()
+        self.assertEqual(status(port), (403, None))
+        _, port = self.serve("--allowed-origins", "http://other.example:8080", page)
+        self.assertEqual(status(port), (200, page))
+
+    def test_an_origin_is_no_address_of_a_page(self):
+        for origin in ("chat.example", "https://", "https://chat.example/", "https://chat.example/a"):
+            result = self.run_pome("serve", "echo", "--allowed-origins", origin)
+            self.assertNotEqual(result.returncode, 0)
+            self.assertIn("--allowed-origins (command line): expected origins", result.stderr)
 
 
 class EndTest(program.ProgramTest):

@@ -57,8 +57,13 @@ engine::EchoOptions engine_options(const Options& options) {
   return out;
 }
 
-server::ServerOptions server_options(const Options& options) {
-  OptionReader reader(options);
+text::AnswerForms answer_forms(OptionReader& reader) {
+  return text::choose_answer_forms(reader.text("tool_call_parser", "none"),
+                                   reader.text("reasoning_parser", "none"), "")
+      .value();
+}
+
+server::ServerOptions server_options(OptionReader& reader) {
   server::ServerOptions out;
   out.host = reader.text("host", out.host);
   out.api_key = reader.text("api_key", "");
@@ -71,7 +76,6 @@ server::ServerOptions server_options(const Options& options) {
   out.serving.sampling_defaults.temperature = 0.0f;
   out.limits.body_bytes_max = static_cast<size_t>(reader.number("body_bytes_max", 1 << 20));
   out.limits.header_bytes_max = static_cast<size_t>(reader.number("header_bytes_max", 16 << 10));
-  reader.expect_all_read();
   return out;
 }
 
@@ -80,7 +84,10 @@ class Scenario : public ::testing::TestWithParam<std::string> {};
 TEST_P(Scenario, TheServerSaysWhatTheFileSays) {
   const std::string path = std::string(POME_SCENARIOS) + "/" + GetParam() + ".scn";
   ScenarioFile file = read_scenario(path);
-  TestServer server(engine_options(file.engine), server_options(file.server));
+  OptionReader server_reader(file.server);
+  const text::AnswerForms forms = answer_forms(server_reader);
+  TestServer server(engine_options(file.engine), server_options(server_reader), forms);
+  server_reader.expect_all_read();
   const bool update = std::getenv("UPDATE") != nullptr;
   for (ScenarioExchange& exchange : file.exchanges) {
     RawConnection connection(server.port());

@@ -26,7 +26,8 @@ std::string generated() {
   for (const FieldTable* table :
        {&openai::chat_fields(), &openai::message_fields(), &openai::completion_fields(),
         &native::generate_fields(), &native::sampling_fields(), &native::tokenize_fields(),
-        &native::detokenize_fields(), &native::abort_fields()}) {
+        &native::detokenize_fields(), &native::parse_calls_fields(),
+        &native::separate_reasoning_fields(), &native::abort_fields()}) {
     out += fields_markdown(*table) + "\n";
   }
   out.pop_back();

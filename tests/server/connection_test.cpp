@@ -4,7 +4,6 @@
 
 #include <chrono>
 
-#include "server/generation/echo_text.h"
 #include "support/http_client.h"
 #include "support/test_server.h"
 
@@ -44,13 +43,9 @@ TEST(Connection, LocalhostAnswersOverIpv4AndIpv6OnOnePort) {
 
 TEST(Connection, APortInUseIsOneClearError) {
   TestServer first;
-  engine::EchoEngine engine;
   server::ServerOptions options;
   options.port = first.port();
-  options.serving.served_model_name = "echo";
-  Result<server::ServedText> text = server::make_echo_text();
-  ASSERT_TRUE(text.ok());
-  server::Server second(options, engine, *text);
+  server::Server second(options);
   const Result<uint16_t> port = second.listen();
   ASSERT_FALSE(port.ok());
   EXPECT_THAT(port.error().message, HasSubstr("is in use"));
@@ -107,7 +102,8 @@ TEST(Connection, FourOfEightStreamsThatAreDroppedLeaveTheOthersWhole) {
   EXPECT_EQ(server.engine().stats().cancelled_total, 4);
 }
 
-TEST(Connection, AClientThatTakesNothingIsCancelledAfterTheClientTimeout) {
+// A client that takes nothing of the answer: it is cancelled before it ends, and nobody else.
+void expect_cancelled(std::string_view target, std::string_view body) {
   engine::EchoOptions engine_options;
   engine_options.token_delay = 1ms;
   server::ServerOptions options;
@@ -115,13 +111,23 @@ TEST(Connection, AClientThatTakesNothingIsCancelledAfterTheClientTimeout) {
   TestServer server(engine_options, options);
   RawConnection client(server.port());
   client.set_receive_buffer(4096);
-  // Cumulative text: each event is longer than the one before, so the socket's buffers fill soon.
-  client.send(request_bytes(
-      "POST", "/generate",
-      R"({"text":"abc","stream":true,"sampling_params":{"ignore_eos":true,"max_new_tokens":8000}})",
-      {}));
-  EXPECT_TRUE(server.wait_for([](const auto& stats) { return stats.cancelled_total == 1; }));
+  client.send(request_bytes("POST", target, body, {}));
+  EXPECT_TRUE(server.wait_for(
+      [](const auto& stats) { return stats.cancelled_total + stats.finished_total == 1; }));
+  EXPECT_EQ(server.engine().stats().cancelled_total, 1);
   EXPECT_EQ(request(server.port(), "GET", "/health").status, 200);
+}
+
+TEST(Connection, AClientThatTakesNothingIsCancelledAfterTheClientTimeout) {
+  // Cumulative text: each event is longer than the one before, so the socket's buffers fill soon.
+  expect_cancelled("/generate", R"({"text":"abc","stream":true,)"
+                                R"("sampling_params":{"ignore_eos":true,"max_new_tokens":8000}})");
+}
+
+TEST(Connection, AClientThatTakesNoSmallPiecesIsCancelledTooBeforeTheAnswerEnds) {
+  // Pieces as small as a chat's: a system would buffer them all.
+  expect_cancelled("/v1/completions",
+                   R"({"prompt":"abc","stream":true,"ignore_eos":true,"max_tokens":8000})");
 }
 
 TEST(Connection, ASlowHeaderEndsTheConnectionAndNobodyElses) {

@@ -176,6 +176,7 @@ TEST(Hostile, EachBadRequestIsRefusedAndAStreamBesideThemGoesOn) {
     EXPECT_TRUE(reply.status != 0 || client.at_end()) << "neither answer nor end for " << shown;
     if (reply.status != 0) {
       EXPECT_TRUE(parse_json(reply.body).ok()) << reply.body.substr(0, 300) << " for " << shown;
+      EXPECT_NE(reply.header("X-Request-Id"), "") << shown;
     }
   }
   EXPECT_EQ(request(server.port(), "GET", "/health").status, 200);

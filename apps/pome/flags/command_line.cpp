@@ -64,6 +64,25 @@ Error explain(const CLI::ParseError& error, const std::vector<std::string>& left
   return invalid(error.what());
 }
 
+// CLI11 speaks of options and conversions; a person gave a flag without a value, or `--flag=maybe`.
+Error explain_value(const CLI::ParseError& error, const std::vector<std::string>& words) {
+  const std::string text = error.what();
+  for (const auto& word : words) {
+    const size_t equals = word.find('=');
+    const Flag* flag = word.starts_with("--") ? find_flag(word.substr(0, equals)) : nullptr;
+    if (flag && flag->kind == Kind::toggle && equals != std::string::npos &&
+        text.find(word.substr(equals + 1)) != std::string::npos) {
+      return invalid(fmt::format("{}: expected true or false, got '{}'", flag->name(),
+                                 word.substr(equals + 1)),
+                     flag->key());
+    }
+  }
+  if (dynamic_cast<const CLI::ArgumentMismatch*>(&error)) {
+    return invalid(fmt::format("{}: its value is missing", text.substr(0, text.find(':'))));
+  }
+  return invalid(text);
+}
+
 void collect(const Store& store, bool launch, const std::vector<ExtraOption>& extras,
              CommandLine& line) {
   for (const auto& flag : launch ? launch_flags() : std::vector<Flag>()) {
@@ -125,7 +144,7 @@ Result<CommandLine> parse_command_line(const std::vector<std::string>& words, bo
     }
   }
   if (positionals_max > 0) {
-    app.add_option("words", line.positionals)->expected(0, static_cast<int>(positionals_max));
+    app.add_option("words", line.positionals)->expected(0, 1 << 10);
   }
   try {
     std::vector<std::string> reversed(words.rbegin(), words.rend());
@@ -133,7 +152,11 @@ Result<CommandLine> parse_command_line(const std::vector<std::string>& words, bo
   } catch (const CLI::ExtrasError& error) {
     return explain(error, app.remaining());
   } catch (const CLI::ParseError& error) {
-    return invalid(error.what());
+    return explain_value(error, words);
+  }
+  if (line.positionals.size() > positionals_max) {
+    return invalid(fmt::format("'{}' is one word too many; --help shows the form",
+                               line.positionals[positionals_max]));
   }
   collect(store, launch, extras, line);
   return line;

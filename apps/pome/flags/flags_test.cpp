@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <tuple>
 
 #include "pome/flags/command_line.h"
 #include "pome/flags/flag.h"
@@ -97,6 +98,12 @@ TEST(FlagsTest, AToggleThatIsOnByDefaultCanBeSwitchedOffOnTheCommandLine) {
   EXPECT_FALSE(metrics({"--enable-metrics=false"}));
 }
 
+TEST(FlagsTest, AToggleThatIsGivenAWordSaysWhatItTakes) {
+  const auto line = parse_command_line({"--log-requests=maybe"}, true, {}, 1);
+  ASSERT_FALSE(line.ok());
+  EXPECT_EQ(line.error().message, "--log-requests: expected true or false, got 'maybe'");
+}
+
 TEST(FlagsTest, BoundsOfBucketsRise) {
   EXPECT_EQ(parse_bounds("0.1 1 2.5"), (std::vector<double>{0.1, 1, 2.5}));
   EXPECT_EQ(parse_bounds(""), std::vector<double>());
@@ -124,8 +131,48 @@ TEST(FlagsTest, SizesAreReadWithTheirUnits) {
   EXPECT_EQ(parse_bytes("1GiB"), 1073741824);
   EXPECT_EQ(parse_bytes("1.5g"), 1610612736);
   EXPECT_EQ(parse_bytes("500MB"), 500'000'000);
-  for (const char* bad : {"", "0", "-1", "1XB", "GiB", "1e30", "nan"}) {
+  EXPECT_EQ(parse_bytes("0"), 0);
+  for (const char* bad : {"", "-1", "1XB", "GiB", "1e30", "nan"}) {
     EXPECT_EQ(parse_bytes(bad), std::nullopt) << bad;
+  }
+}
+
+// The value as a setting, or the refusal.
+std::string given(const std::string& name, const std::string& value) {
+  const auto settings = Settings::resolve({{name, {value}}}, nothing);
+  return settings.ok() ? settings->text(name) : settings.error().message;
+}
+
+TEST(FlagsTest, AnEmptyValueIsRefusedAsThatOfAVariableThatWasForgotten) {
+  for (const auto& flag : launch_flags()) {
+    const bool may = flag.kind == Kind::toggle || flag.kind == Kind::list;
+    if (flag.treatment == Treatment::honoured && !may) {
+      EXPECT_EQ(given(flag.name(), "").find(flag.name() + " (command line): expected "), 0u)
+          << flag.name();
+    }
+  }
+  const auto variable = [](std::string_view name) {
+    return name == "POME_API_KEY" ? std::optional<std::string>("") : std::nullopt;
+  };
+  EXPECT_FALSE(Settings::resolve({}, variable).ok()) << "a server that was to have a key has none";
+}
+
+TEST(FlagsTest, NumbersAreHeldToTheirRanges) {
+  const std::vector<std::tuple<std::string, std::string, std::string>> kEdges = {
+      {"--port", "65535", "65536"},
+      {"--threads", "256", "257"},
+      {"--threads", "1", "0"},
+      {"--schedule-conservativeness", "10", "10.5"},
+      {"--schedule-conservativeness", "0.001", "0"},
+      {"--mlx-clear-cache-steps", "0", "-1"},
+      {"--kv-cache-group-size", "128", "256"},
+      {"--mlx-cache-limit", "0", "-1"},
+      {"--max-memory", "1", "0"},
+      {"--page-size", "1024", "1025"},
+  };
+  for (const auto& [name, good, bad] : kEdges) {
+    EXPECT_EQ(given(name, good), good) << name;
+    EXPECT_NE(given(name, bad).find(name), std::string::npos) << name << " " << bad;
   }
 }
 
@@ -145,14 +192,16 @@ TEST(FlagsTest, WordsAndFlagsMayStandInAnyOrder) {
   ASSERT_TRUE(line.ok()) << line.error().message;
   EXPECT_EQ(line->positionals, std::vector<std::string>{"model"});
   EXPECT_EQ(line->flags.size(), 2u);
-  EXPECT_FALSE(parse_command_line({"a", "b"}, true, {}, 1).ok());
+  const auto many = parse_command_line({"a", "b"}, true, {}, 1);
+  ASSERT_FALSE(many.ok());
+  EXPECT_NE(many.error().message.find("'b' is one word too many"), std::string::npos);
 }
 
 TEST(FlagsTest, AFlagWithoutItsValueIsNamed) {
   for (const std::string name : {"--port", "--seed"}) {
     const auto line = parse_command_line({name}, true, {{"--seed", "", true, "SEED"}}, 1);
     ASSERT_FALSE(line.ok());
-    EXPECT_NE(line.error().message.find(name), std::string::npos) << line.error().message;
+    EXPECT_EQ(line.error().message, name + ": its value is missing");
   }
 }
 

@@ -1,4 +1,5 @@
 #include "pome/flags/flag.h"
+#include "text/answer/answer_forms.h"
 
 namespace pome::apps {
 namespace {
@@ -45,6 +46,16 @@ std::vector<Flag> model_flags() {
       make(group, {"--hf-chat-template-name"}, text, "NAME", "",
            "Which of several named templates chats use. Default: `tool_use` where a request has "
            "tools, else `default`, else the first."),
+      make(
+          group, {"--tool-call-parser"}, text, "NAME", "auto",
+          "How the model writes calls of tools. `auto` sees it in the chat template, `none` leaves "
+          "calls in the text and refuses requests with tools.",
+          pome::text::tool_call_parser_choices()),
+      make(
+          group, {"--reasoning-parser"}, text, "NAME", "auto",
+          "How the model marks what it thinks, which comes as reasoning_content. `auto` sees it in "
+          "the chat template, `none` leaves it in the text.",
+          pome::text::reasoning_parser_choices()),
       make(group, {"--sampling-defaults"}, text, "WHO", "model",
            "Where defaults of temperature, top_p, top_k, min_p and repetition_penalty come from: "
            "`model` reads "
@@ -63,6 +74,9 @@ std::vector<Flag> server_flags() {
       make(group, {"--port"}, integer, "PORT", "30000", "The TCP port; 0 takes a free one."),
       make(group, {"--api-key"}, text, "KEY", "",
            "Requests must carry `Authorization: Bearer KEY`."),
+      make(group, {"--allowed-origins"}, list, "ORIGIN…", "",
+           "Pages of these origins (`https://chat.example`, `*` for any) may use the server from a "
+           "browser. Default: pages of this machine only."),
       make(group, {"--strict-model-name"}, toggle, "", "",
            "A request for another model name is 404. Default: any name is answered by the served "
            "model."),
@@ -114,8 +128,9 @@ std::vector<Flag> memory_flags() {
            "int4 28 %, with groups of 64.",
            {"auto", "float16", "fp16", "bfloat16", "bf16", "float32", "fp32", "int8", "int4"}),
       make(group, {"--kv-cache-group-size", "--mlx-kv-cache-group-size"}, integer, "COUNT", "64",
-           "Numbers along a head that share a scale and a bias in an int8 or int4 cache: 32, 64 or "
-           "128; a shorter head is one group."),
+           "Numbers along a head that share a scale and a bias in an int8 or int4 cache; a shorter "
+           "head is one group.",
+           {"32", "64", "128"}),
       make(group, {"--mlx-kv-cache-bits"}, text, "BITS", "",
            "8 and 4 are --kv-cache-dtype int8 and int4 by another name.", {"8", "4"}),
       make(group, {"--schedule-policy"}, text, "POLICY", "fcfs",

@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cmath>
 #include <fstream>
+#include <iterator>
 #include <sstream>
 
 #include "base/check.h"
@@ -77,7 +78,9 @@ Status check_range(const Flag& flag, const std::string& value, const std::string
       {"--mem-fraction-static", 0.01, 1, "a number from 0.01 to 1"},
       {"--chunked-prefill-size", 1, 1 << 24, "a number of tokens (steps always have a bound)"},
       {"--page-size", 1, 1024, "a number of tokens from 1 to 1024"},
-      {"--threads", 1, 1024, "a number from 1 to 1024"},
+      {"--threads", 1, 256, "a number from 1 to 256"},
+      {"--schedule-conservativeness", 0.001, 10, "a number above 0 and at most 10"},
+      {"--mlx-clear-cache-steps", 0, 1e12, "a number of steps, at least 0"},
       {"--watchdog-timeout", 0.001, 1e9, "seconds above 0"},
       {"--client-timeout", 0.001, 1e9, "seconds above 0"},
       {"--drain-timeout", 0, 1e9, "seconds, at least 0"},
@@ -92,6 +95,16 @@ Status check_range(const Flag& flag, const std::string& value, const std::string
   return {};
 }
 
+// What browsers send as Origin: a scheme and an authority, without a path. `*` is any.
+bool is_origin(std::string_view text) {
+  if (text == "*") {
+    return true;
+  }
+  const size_t colon = text.find("://");
+  return colon != std::string_view::npos && colon > 0 && colon + 3 < text.size() &&
+         text.find_first_of("/?# *\t", colon + 3) == std::string_view::npos;
+}
+
 Result<std::string> check_value(const Flag& flag, const std::vector<std::string>& values,
                                 const std::string& origin) {
   const std::string value = fmt::format("{}", fmt::join(values, " "));
@@ -104,16 +117,29 @@ Result<std::string> check_value(const Flag& flag, const std::vector<std::string>
   if (flag.kind == Kind::number && !parse_double(value)) {
     return wrong(flag, origin, "a number", value);
   }
+  // A variable that a script forgot to set must not open the server to the network or to everybody.
+  if (flag.treatment == Treatment::honoured && flag.kind == Kind::text && value.empty()) {
+    return wrong(flag, origin, "a value", value);
+  }
   if (!flag.choices.empty() &&
       std::find(flag.choices.begin(), flag.choices.end(), value) == flag.choices.end()) {
     return wrong(flag, origin, fmt::format("one of {}", fmt::join(flag.choices, ", ")), value);
   }
-  if ((flag.name() == "--max-memory" || flag.name() == "--mlx-cache-limit") &&
-      !parse_bytes(value)) {
+  if (flag.name() == "--max-memory" && parse_bytes(value).value_or(0) <= 0) {
     return wrong(flag, origin, "a size such as 8GiB or 500MB", value);
+  }
+  if (flag.name() == "--mlx-cache-limit" && !parse_bytes(value)) {
+    return wrong(flag, origin, "a size such as 32MiB, or 0", value);
   }
   if (flag.name().starts_with("--bucket-") && !parse_bounds(value)) {
     return wrong(flag, origin, "rising numbers of seconds above 0", value);
+  }
+  if (flag.name() == "--allowed-origins") {
+    for (const std::string& item : split_words(value)) {
+      if (!is_origin(item)) {
+        return wrong(flag, origin, "origins such as https://chat.example, or *", item);
+      }
+    }
   }
   POME_TRY(check_range(flag, value, origin));
   return value;
@@ -139,6 +165,11 @@ GivenFlags from_environment(const Settings::Environment& environment) {
 }
 
 }  // namespace
+
+std::vector<std::string> split_words(std::string_view text) {
+  std::istringstream stream{std::string(text)};
+  return {std::istream_iterator<std::string>(stream), {}};
+}
 
 Status Settings::apply(const std::string& name, const std::vector<std::string>& values,
                        const std::string& origin) {
@@ -231,7 +262,7 @@ std::optional<std::vector<double>> parse_bounds(std::string_view text) {
 std::optional<int64_t> parse_bytes(std::string_view text) {
   const size_t unit_at = text.find_first_not_of("0123456789.");
   const auto number = parse_double(std::string(text.substr(0, unit_at)));
-  if (!number || *number <= 0) {
+  if (!number || *number < 0) {
     return std::nullopt;
   }
   const std::string unit =

@@ -53,6 +53,9 @@ class Settings {
   std::vector<std::string> warnings_;
 };
 
+// The items of a list's value.
+std::vector<std::string> split_words(std::string_view text);
+
 // "8GiB", "500MB", "1073741824": bytes; nothing when it is no size.
 std::optional<int64_t> parse_bytes(std::string_view text);
 

@@ -10,4 +10,8 @@ namespace pome::apps {
 // the environment.
 std::optional<std::string> environment(std::string_view name);
 
+// Sets what MLX reads from the environment and a server needs otherwise than MLX has it; what the
+// user has set stays. Before the first call of MLX.
+void prepare_mlx();
+
 }  // namespace pome::apps

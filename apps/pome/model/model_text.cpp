@@ -18,21 +18,37 @@ constexpr size_t kTemplateBytesMax = 4u << 20;
 constexpr std::string_view kTemplateFolder = "additional_chat_templates";
 constexpr std::string_view kJinja = ".jinja";
 
-// A folder's tokenizer_config.json; empty where it has none.
-Result<json::object> read_tokenizer_config(const tensor::SideFiles& files) {
-  const auto text = files.read("tokenizer_config.json");
+// A file that holds one JSON object; empty where it is not there.
+Result<json::object> read_object(const tensor::SideFiles& files, const std::string& name) {
+  const auto text = files.read(name);
   if (!text) {
     return json::object();
   }
   auto parsed = parse_json(*text);
   if (!parsed) {
-    return invalid("tokenizer_config.json: " + parsed.error().message);
+    return invalid(fmt::format("{}: {}", name, parsed.error().message));
   }
   if (!parsed->is_object()) {
-    return invalid(
-        fmt::format("tokenizer_config.json: expected an object, got {}", json_type_name(*parsed)));
+    return invalid(fmt::format("{}: expected an object, got {}", name, json_type_name(*parsed)));
   }
   return std::move(parsed->get_object());
+}
+
+// A folder's tokenizer_config.json. In older folders, which list no added tokens in it,
+// special_tokens_map.json says which tokens are special, as in the reference.
+Result<json::object> read_tokenizer_config(const tensor::SideFiles& files) {
+  auto config = read_object(files, "tokenizer_config.json");
+  if (!config || config->contains("added_tokens_decoder") || files.has("tokenizer.json")) {
+    return config;
+  }
+  const auto special = read_object(files, "special_tokens_map.json");
+  if (!special) {
+    return special.error();
+  }
+  for (const auto& [name, token] : *special) {
+    (*config)[name] = token;
+  }
+  return config;
 }
 
 Result<text::Tokenizer> build_tokenizer(const tensor::SideFiles& files, const json::object& config,
@@ -43,7 +59,8 @@ Result<text::Tokenizer> build_tokenizer(const tensor::SideFiles& files, const js
   const auto vocab = files.read("vocab.json");
   const auto merges = vocab ? files.read("merges.txt") : std::nullopt;
   if (merges) {
-    return text::Tokenizer::from_bpe_files(*vocab, *merges, config);
+    return text::Tokenizer::from_bpe_files(*vocab, *merges, config,
+                                           files.read("added_tokens.json").value_or(""));
   }
   const std::string found = files.has("tokenizer.model")
                                 ? "its tokenizer.model (SentencePiece) is not read"
@@ -150,13 +167,40 @@ Result<server::ServedText> read_model_text(const tensor::Checkpoint& checkpoint,
   }
   if (const std::string given = settings.text("--tokenizer-path"); !given.empty()) {
     const std::filesystem::path path(given);
-    return read_folder(std::filesystem::is_directory(path) ? path : path.parent_path(),
+    std::error_code error;
+    if (!std::filesystem::exists(path, error)) {
+      return invalid(fmt::format("--tokenizer-path: expected a folder with tokenizer.json, there "
+                                 "is no '{}'",
+                                 given),
+                     "tokenizer-path");
+    }
+    return read_folder(std::filesystem::is_directory(path, error) ? path : path.parent_path(),
                        std::move(sources).value());
   }
   if (checkpoint.format() == tensor::CheckpointFormat::hf_folder) {
     return read_folder(checkpoint.path(), std::move(sources).value());
   }
   return read_gguf(checkpoint, std::move(sources).value());
+}
+
+Status choose_forms(const Settings& settings, server::ServedText& text) {
+  const std::string jinja = text.chat ? text.chat->jinja() : std::string();
+  auto forms = text::choose_answer_forms(settings.text("--tool-call-parser"),
+                                         settings.text("--reasoning-parser"), jinja);
+  if (!forms) {
+    return forms.error();
+  }
+  text.forms = *forms;
+  if (forms->calls && jinja.find("tools") == std::string::npos) {
+    log::warning(
+        "--tool-call-parser {}: the chat template does not name `tools`, so the model does "
+        "not see them",
+        forms->calls_name());
+  }
+  log::debug("calls of tools are read as {}, reasoning as {}",
+             forms->calls ? forms->calls_name() : "text",
+             forms->reasoning != nullptr ? forms->reasoning_name() : "text");
+  return {};
 }
 
 }  // namespace pome::apps

@@ -18,4 +18,7 @@ Result<text::ChatTemplateSources> chosen_templates(const Settings& settings);
 Result<server::ServedText> read_model_text(const tensor::Checkpoint& checkpoint,
                                            const Settings& settings);
 
+// How the model calls tools and thinks aloud, by --tool-call-parser and --reasoning-parser.
+Status choose_forms(const Settings& settings, server::ServedText& text);
+
 }  // namespace pome::apps

@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "server/generation/echo_text.h"
+
 namespace pome::apps {
 namespace {
 
@@ -86,6 +88,24 @@ TEST(ModelText, TheNamedTemplateOfAFolderIsChosenByAFlag) {
   EXPECT_THAT(wrong.error().message, HasSubstr("has no template \"notes\"; it has default, rag"));
 }
 
+TEST(ModelText, AnOldFoldersSpecialTokensStandInFilesOfTheirOwn) {
+  const fs::path folder = fresh_folder("old");
+  const auto checkpoint = checkpoint_in(folder);
+  write_bpe_files(folder);
+  write(folder / "tokenizer_config.json", R"({"tokenizer_class":"Qwen2Tokenizer"})");
+  write(folder / "added_tokens.json", R"({"<end>":3,"<turn>":4,"<tag>":5})");
+  write(folder / "special_tokens_map.json",
+        R"({"eos_token":{"content":"<end>"},"additional_special_tokens":["<turn>"]})");
+  const auto text = read_model_text(checkpoint, settings_with({}));
+  ASSERT_TRUE(text.ok()) << text.error().message;
+  EXPECT_EQ(text->tokenizer.eos(), 3);
+  EXPECT_EQ(*text->tokenizer.encode("ab<turn>a<end><tag>"), (std::vector<Token>{2, 4, 0, 3, 5}));
+  EXPECT_THAT(text->tokenizer.special_texts(), testing::UnorderedElementsAre("<end>", "<turn>"));
+  write(folder / "special_tokens_map.json", "[]");
+  EXPECT_THAT(read_model_text(checkpoint, settings_with({})).error().message,
+              HasSubstr("special_tokens_map.json: expected an object"));
+}
+
 TEST(ModelText, ATemplateNameWithoutAnyTemplateIsRefused) {
   const fs::path folder = fresh_folder("unnamed");
   const auto checkpoint = checkpoint_in(folder);
@@ -107,6 +127,24 @@ TEST(ModelText, AFolderWithoutAKnownTokenizerSaysWhatItHas) {
   write(folder / "tokenizer_config.json", "[]");
   EXPECT_THAT(read_model_text(checkpoint, settings_with({})).error().message,
               HasSubstr("tokenizer_config.json: expected an object, got array"));
+}
+
+TEST(AnswerForms, ComeFromTheTemplateUnlessAFlagNamesThem) {
+  const auto forms_with = [](const GivenFlags& flags, const std::string& jinja) {
+    text::ChatTemplateSources sources;
+    sources.chosen = jinja;
+    server::ServedText text = server::make_echo_text(std::move(sources)).value();
+    EXPECT_TRUE(choose_forms(settings_with(flags), text));
+    return text.forms.calls_name() + "/" + text.forms.reasoning_name();
+  };
+  const std::string jinja =
+      "{%- if tools %}<tool_call>{'name': name}</tool_call>{% endif %}{{ enable_thinking }}"
+      "{%- for message in messages %}{{ message.content }}{% endfor %}<think>";
+  EXPECT_EQ(forms_with({}, jinja), "hermes/qwen3");
+  EXPECT_EQ(forms_with({{"--tool-call-parser", {"none"}}, {"--reasoning-parser", {"none"}}}, jinja),
+            "/");
+  EXPECT_EQ(forms_with({{"--tool-call-parser", {"mistral"}}}, jinja), "mistral/qwen3");
+  EXPECT_EQ(forms_with({}, "{%- for m in messages %}{{ m.content }}{% endfor %}"), "/");
 }
 
 }  // namespace

@@ -16,11 +16,6 @@
 namespace pome::apps {
 namespace {
 
-std::string served_name_of(const Settings& settings) {
-  const std::string given = settings.text("--served-model-name");
-  return given.empty() ? settings.text("--model-path") : given;
-}
-
 Result<OpenModel> open_echo(const Settings& settings, telemetry::Trace* trace) {
   auto templates = chosen_templates(settings);
   if (!templates) {
@@ -31,6 +26,7 @@ Result<OpenModel> open_echo(const Settings& settings, telemetry::Trace* trace) {
   if (!text || !defaults) {
     return text ? defaults.error() : text.error();
   }
+  POME_TRY(choose_forms(settings, text.value()));
   engine::EchoOptions options;
   options.model.name = served_name_of(settings);
   options.model.context_tokens = static_cast<int32_t>(
@@ -48,6 +44,11 @@ Result<OpenModel> open_echo(const Settings& settings, telemetry::Trace* trace) {
 }
 
 }  // namespace
+
+std::string served_name_of(const Settings& settings) {
+  const std::string given = settings.text("--served-model-name");
+  return given.empty() ? settings.text("--model-path") : given;
+}
 
 Result<OpenModel> open_model(const Settings& settings, const hub::Settings& hub,
                              const std::atomic<bool>& stop, telemetry::Trace* trace) {
@@ -78,6 +79,7 @@ Result<OpenModel> open_model(const Settings& settings, const hub::Settings& hub,
   if (!text) {
     return text.error();
   }
+  POME_TRY(choose_forms(settings, text.value()));
   return OpenModel{std::move(engine).value(), std::move(text).value(), defaults->params,
                    served_name_of(settings), local->path.string()};
 }

@@ -24,6 +24,9 @@ struct OpenModel {
   std::string path;
 };
 
+// What every reply calls the model.
+std::string served_name_of(const Settings& settings);
+
 // Finds the model (pulling it where it is missing), reads its tokenizer and templates and starts
 // its engine; the weights may still be loading when this returns. `echo` needs no files. `stop`
 // ends a pull; `trace` may be null and outlives the engine.

@@ -47,7 +47,8 @@ class LocalSpeaker final : public Speaker {
     if (model_.text.chat) {
       text::ChatInput input;
       input.messages = messages;
-      return server::encode_chat(model_.text, input, context);
+      auto prompt = server::encode_chat(model_.text, input, context);
+      return prompt ? Result<std::vector<Token>>(std::move(prompt->tokens)) : prompt.error();
     }
     // A base model goes on from what was said.
     std::string prompt;

@@ -22,7 +22,7 @@ constexpr Field kGenerate[] = {
     {"return_text_in_logprobs", honoured, "default false"},
     {"priority", honoured, "larger runs first under `--schedule-policy priority`"},
     {"cache_salt", honoured, "prefixes are shared only between requests with the same salt"},
-    {"extra_key", honoured, "as `cache_salt`; with both, both must be the same"},
+    {"extra_key", honoured, "a second `cache_salt`: prefixes are shared where both are the same"},
     {"log_metrics", hint, ""},
     {"no_logs", hint, ""},
     {"background", hint, ""},
@@ -82,6 +82,17 @@ constexpr Field kDetokenize[] = {
     {"skip_special_tokens", honoured, "default true"},
 };
 
+constexpr Field kParseCalls[] = {
+    {"text", honoured, "a finished answer"},
+    {"tool_call_parser", honoured, "a name as for the flag; default: the served model's"},
+    {"tools", honoured, "as in chats: names that may be called without marks, types of arguments"},
+};
+
+constexpr Field kSeparateReasoning[] = {
+    {"text", honoured, "a finished answer"},
+    {"reasoning_parser", honoured, "a name as for the flag; default: the served model's"},
+};
+
 constexpr Field kAbort[] = {
     {"rid", honoured, "the id of the request to end"},
     {"abort_all", honoured, "true: every request"},
@@ -103,6 +114,14 @@ const FieldTable& tokenize_fields() {
 }
 const FieldTable& detokenize_fields() {
   static constexpr FieldTable table{"POST /v1/detokenize", kDetokenize};
+  return table;
+}
+const FieldTable& parse_calls_fields() {
+  static constexpr FieldTable table{"POST /parse_function_call", kParseCalls};
+  return table;
+}
+const FieldTable& separate_reasoning_fields() {
+  static constexpr FieldTable table{"POST /separate_reasoning", kSeparateReasoning};
   return table;
 }
 const FieldTable& abort_fields() {

@@ -226,6 +226,9 @@ Result<ChatRequest> parse_chat_request(const json::value& body, const sampling::
   request.model = reader.string("model", kNameBytesMax).value_or("");
   read_messages(reader, request);
   read_template_fields(reader, request);
+  request.tools = read_tool_fields(reader);
+  request.separate_reasoning = reader.boolean("separate_reasoning").value_or(true);
+  request.stream_reasoning = reader.boolean("stream_reasoning").value_or(true);
   request.stream = reader.boolean("stream").value_or(false);
   request.stream_options = read_stream_options(reader, request.stream);
   read_generation_fields(reader, {}, request.generation);

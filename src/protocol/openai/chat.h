@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "base/result.h"
 #include "protocol/generation_fields.h"
+#include "protocol/openai/tools.h"
 
 namespace pome::protocol::openai {
 
@@ -23,6 +24,9 @@ struct ChatRequest {
   // Checked, and otherwise as they came: `content` is a string, null (with tool calls) or text
   // parts.
   json::array messages;
+  ToolFields tools;
+  bool separate_reasoning = true;  // false: thoughts stay in the content, with their marks
+  bool stream_reasoning = true;    // false: a thought comes in one piece, when it has ended
   json::object template_variables;
   bool add_generation_prompt = true;
   bool continue_final_message = false;

@@ -47,7 +47,9 @@ bool is_medium(const json::value& value) {
       {"no_stop_trim", honoured, "the same under SGLang's name"},                               \
       {"priority", honoured, "larger runs first under `--schedule-policy priority`"},           \
       {"cache_salt", honoured, "prefixes are shared only between requests with the same salt"}, \
-      {"extra_key", honoured, "as `cache_salt`; with both, both must be the same"}, {           \
+      {"extra_key", honoured,                                                                   \
+       "a second `cache_salt`: prefixes are shared where both are the same"},                   \
+  {                                                                                             \
     "rid", honoured, "the request's id, for `/abort_request`"                                   \
   }
 
@@ -107,16 +109,17 @@ constexpr Field kChat[] = {
      "the last message is the assistant's beginning and is continued"},
     {"chat_template_kwargs", honoured, "variables for the chat template"},
     {"reasoning_effort", honoured, "a variable for templates that read it"},
+    {"separate_reasoning", honoured,
+     "default true: thoughts come as `reasoning_content`; false: in the content, with their marks"},
+    {"stream_reasoning", honoured, "default true; false: a thought comes whole when it has ended"},
+    {"tools", honoured,
+     "up to 512 functions; refused where the model has no form of calls, and with `strict`"},
+    {"tool_choice", honoured,
+     "`auto` or `none`; `required` and a named function are refused: a call cannot be forced yet"},
+    {"parallel_tool_calls", honoured, "default true; false: the answer ends with its first call"},
     POME_SHARED_HINTS,
-    {"parallel_tool_calls", hint, ""},
-    {"separate_reasoning", hint, "no reasoning parser is at work"},
-    {"stream_reasoning", hint, "no reasoning parser is at work"},
-    {"tools", refused, "tool calls are not available yet", is_empty},
-    {"tool_choice", refused, "tool calls are not available yet; \"none\" is accepted",
-     is_none_or_auto},
-    {"functions", refused, "tool calls are not available yet", is_empty},
-    {"function_call", refused, "tool calls are not available yet; \"none\" is accepted",
-     is_none_or_auto},
+    {"functions", refused, "the older form of `tools`", is_empty},
+    {"function_call", refused, "the older form of `tool_choice`", is_none_or_auto},
     {"modalities", refused, "the only output is text", is_text_only},
     {"audio", refused, "the only output is text"},
     {"verbosity", refused, "say it in a message", is_medium},

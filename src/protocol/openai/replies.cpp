@@ -90,6 +90,41 @@ json::value completion_logprobs(const Choice& choice) {
   return body;
 }
 
+json::object call_body(const ToolCall& call) {
+  json::object function;
+  if (!call.name.empty()) {
+    function["name"] = call.name;
+  }
+  function["arguments"] = call.arguments;
+  json::object body;
+  if (!call.id.empty()) {
+    body["id"] = call.id;
+    body["type"] = "function";
+  }
+  body["function"] = std::move(function);
+  return body;
+}
+
+json::object message_body(const Choice& choice) {
+  json::object message;
+  message["role"] = "assistant";
+  message["content"] = choice.text.empty() && !choice.calls.empty() ? json::value(nullptr)
+                                                                    : json::value(choice.text);
+  if (choice.reasoning) {
+    message["reasoning_content"] =
+        choice.reasoning->empty() ? json::value(nullptr) : json::value(*choice.reasoning);
+  }
+  if (!choice.calls.empty()) {
+    json::array calls;
+    for (const ToolCall& call : choice.calls) {
+      calls.push_back(call_body(call));
+    }
+    message["tool_calls"] = std::move(calls);
+  }
+  message["refusal"] = nullptr;
+  return message;
+}
+
 json::object completion_choice(const Choice& choice) {
   json::object body;
   body["index"] = choice.index;
@@ -109,6 +144,9 @@ json::object usage_body(const Usage& usage) {
   if (usage.cached_tokens) {
     body["prompt_tokens_details"] = json::object{{"cached_tokens", *usage.cached_tokens}};
   }
+  if (usage.reasoning_tokens > 0) {
+    body["completion_tokens_details"] = json::object{{"reasoning_tokens", usage.reasoning_tokens}};
+  }
   return body;
 }
 
@@ -116,13 +154,9 @@ json::object chat_reply(const ReplyHead& head, const std::vector<Choice>& choice
                         const Usage& usage) {
   json::array list;
   for (const Choice& choice : choices) {
-    json::object message;
-    message["role"] = "assistant";
-    message["content"] = choice.text;
-    message["refusal"] = nullptr;
     json::object entry;
     entry["index"] = choice.index;
-    entry["message"] = std::move(message);
+    entry["message"] = message_body(choice);
     entry["logprobs"] = chat_logprobs(choice);
     add_finish(entry, choice);
     list.push_back(std::move(entry));
@@ -140,6 +174,20 @@ json::object chat_chunk(const ReplyHead& head, const Choice& choice, bool first)
   }
   if (first || !choice.text.empty()) {
     delta["content"] = choice.text;
+  }
+  if (choice.reasoning && !choice.reasoning->empty()) {
+    delta["reasoning_content"] = *choice.reasoning;
+  }
+  if (!choice.calls.empty()) {
+    json::array calls;
+    for (const ToolCall& call : choice.calls) {
+      json::object piece{{"index", call.index}};
+      for (auto& [key, value] : call_body(call)) {
+        piece[key] = std::move(value);
+      }
+      calls.push_back(std::move(piece));
+    }
+    delta["tool_calls"] = std::move(calls);
   }
   json::object entry;
   entry["index"] = choice.index;

@@ -15,6 +15,7 @@ namespace pome::protocol::openai {
 struct Usage {
   int64_t prompt_tokens = 0;
   int64_t completion_tokens = 0;
+  int64_t reasoning_tokens = 0;               // of the completion's; 0 is not reported
   std::optional<int64_t> cached_tokens = {};  // absent: not reported
 };
 
@@ -38,14 +39,25 @@ struct TokenLogprobs {
   int32_t characters = 0;  // code points that begin in it; 0 where it is no part of the text
 };
 
+// One call, or what a chunk adds to it: then id and name come with its first piece only.
+struct ToolCall {
+  int32_t index = 0;  // among the choice's calls
+  std::string id = {};
+  std::string name = {};
+  std::string arguments = {};  // JSON, or a piece of it
+};
+
 using MatchedStop = std::variant<std::monostate, Token, std::string>;
 
 struct Choice {
   int32_t index = 0;
   std::string text = {};
+  std::optional<std::string> reasoning = {};  // chats alone; absent: not told apart
+  std::vector<ToolCall> calls = {};           // chats alone
   std::optional<std::vector<TokenLogprobs>> logprobs = {};
-  int32_t text_offset = 0;         // completions' logprobs: code points before this piece
-  std::string finish_reason = {};  // "stop", "length", "abort"; empty while it goes on
+  int32_t text_offset = 0;  // completions' logprobs: code points before this piece
+  // "stop", "length", "abort", "tool_calls"; empty while it goes on.
+  std::string finish_reason = {};
   MatchedStop matched_stop = {};
 };
 

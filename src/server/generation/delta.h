@@ -45,11 +45,24 @@ inline std::string finish_name(Finish finish) {
   return {};
 }
 
+// What a delta adds to one call. Id and name come with its first piece only.
+struct CallPiece {
+  int32_t call = 0;  // among the choice's
+  std::string id = {};
+  std::string name = {};
+  std::string arguments = {};  // the pieces together are one JSON object
+};
+
 // What one step, or several, added to one choice.
 struct Delta {
   int32_t choice = 0;
-  std::string text = {};  // whole code points
+  std::string text = {};       // whole code points
+  std::string reasoning = {};  // where the request wants it told apart, and calls likewise
+  std::vector<CallPiece> calls = {};
+  bool has_called = false;  // a whole call has been made, now or before
   std::vector<OutputToken> tokens = {};
+  // With log probabilities, where parts are told apart: the tokens of the text, once that is known.
+  std::vector<OutputToken> text_tokens = {};
   // With a choice's first delta: the prompt's scored tokens, from position max(score_from, 1) on.
   std::vector<OutputToken> prompt_scores = {};
   Finish finish = Finish::none;
@@ -58,6 +71,7 @@ struct Delta {
   int32_t prompt_tokens = 0;
   int32_t cached_tokens = 0;
   int32_t completion_tokens = 0;                  // so far; the token that ended the output counts
+  int32_t reasoning_tokens = 0;                   // of those
   std::chrono::steady_clock::time_point at = {};  // when the engine's event came
 };
 

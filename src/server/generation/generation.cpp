@@ -6,6 +6,9 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <cmath>
 #include <iterator>
+#include <utility>
+
+#include "server/http/request.h"
 
 namespace pome::server {
 namespace {
@@ -39,6 +42,12 @@ float finite(float logprob) {
   return std::isfinite(logprob) ? logprob : -9999.0f;
 }
 
+// For a call that the model gave none. Mistral's templates take ids of nine characters only.
+std::string new_call_id(const text::AnswerForms& forms) {
+  const std::string id = random_id();
+  return forms.calls == text::ToolDialect::mistral ? id.substr(0, 9) : "call_" + id;
+}
+
 }  // namespace
 
 Generation::Generation(const GenerationContext& context)
@@ -61,6 +70,8 @@ Result<std::shared_ptr<Generation>> Generation::start(const GenerationContext& c
     if (!prompt.group_rid.empty()) {
       generation->names_.push_back({request, prompt.group_rid});
     }
+    const bool skip_special =
+        prompt.fields.skip_special_tokens && !prompt.reading.keeps_control_tokens;
     for (int32_t k = 0; k < prompt.fields.choices; ++k) {
       const SequenceId sequence = context.dispatcher.next_sequence();
       jobs.push_back(make_job(prompt, request, sequence, context_tokens));
@@ -68,16 +79,18 @@ Result<std::shared_ptr<Generation>> Generation::start(const GenerationContext& c
         *jobs.back().sampling.seed += static_cast<uint64_t>(k);  // n choices of one seed differ
       }
       generation->choices_.emplace(
-          sequence,
-          Choice{.sequence = sequence,
-                 .index = static_cast<int32_t>(jobs.size() - 1),
-                 .logprobs = prompt.fields.top_logprobs >= 0,
-                 .keep_stop = prompt.fields.keep_stop,
-                 .skip_special = prompt.fields.skip_special_tokens,
-                 .stream = text::TextStream(context.text.tokenizer,
-                                            {.stops = prompt.fields.stop,
-                                             .no_stop_trim = prompt.fields.keep_stop,
-                                             .skip_special = prompt.fields.skip_special_tokens})});
+          sequence, Choice{.sequence = sequence,
+                           .index = static_cast<int32_t>(jobs.size() - 1),
+                           .logprobs = prompt.fields.top_logprobs >= 0,
+                           .keep_stop = prompt.fields.keep_stop,
+                           .skip_special = skip_special,
+                           .stream = text::TextStream(context.text.tokenizer,
+                                                      {.stops = prompt.fields.stop,
+                                                       .no_stop_trim = prompt.fields.keep_stop,
+                                                       .skip_special = skip_special}),
+                           .answer = prompt.reading.reads_anything()
+                                         ? std::make_unique<Answer>(prompt.reading)
+                                         : nullptr});
     }
   }
   for (const NamedRequest& request : generation->names_) {
@@ -160,6 +173,10 @@ void Generation::decode(const engine::Event& event, Clock::time_point at) {
     end_choice(event, choice, delta);
   }
   delta.completion_tokens = choice.completion_tokens;
+  if (choice.answer) {
+    delta.has_called = choice.answer->has_called;
+    delta.reasoning_tokens = choice.answer->reasoning_tokens;
+  }
   deliver(std::move(delta));
 }
 
@@ -178,8 +195,9 @@ void Generation::decode_tokens(const engine::Event& event, Choice& choice, Delta
       continue;
     }
     text::TextDelta piece = choice.stream.push(std::span(&output.token, 1));
-    delta.text += piece.text;
-    if (piece.finished) {
+    const bool ends = add_text(piece.text, choice, delta) || piece.finished;
+    if (ends) {
+      finish_text({}, choice, delta);
       choice.ended = true;
       delta.finish = Finish::stop;
       if (piece.matched_stop) {
@@ -188,6 +206,68 @@ void Generation::decode_tokens(const engine::Event& event, Choice& choice, Delta
       dispatcher_.engine().finish(choice.sequence);
       return;
     }
+  }
+}
+
+bool Generation::add_text(const std::string& text, Choice& choice, Delta& delta) const {
+  if (!choice.answer) {
+    delta.text += text;
+    return false;
+  }
+  text::AnswerDelta said = choice.answer->parser.feed(text);
+  if (choice.logprobs) {
+    choice.answer->undecided.push_back(delta.tokens.back());
+  }
+  settle(choice.answer->parts.push(text.size(), said), *choice.answer, delta);
+  const bool ends = said.finished;
+  add_answer(std::move(said), *choice.answer, delta);
+  return ends;
+}
+
+void Generation::finish_text(const std::string& rest, Choice& choice, Delta& delta) const {
+  if (!choice.answer) {
+    delta.text += rest;
+    return;
+  }
+  text::AnswerDelta said = choice.answer->parser.finish(rest);
+  settle(choice.answer->parts.finish(rest.size(), said), *choice.answer, delta);
+  add_answer(std::move(said), *choice.answer, delta);
+}
+
+// The parts of the oldest undecided tokens.
+void Generation::settle(const std::vector<text::AnswerPart>& parts, Answer& answer, Delta& delta) {
+  for (const text::AnswerPart part : parts) {
+    answer.reasoning_tokens += part == text::AnswerPart::reasoning ? 1 : 0;
+    if (answer.undecided.empty()) {
+      continue;  // no log probabilities are wanted
+    }
+    if (part == text::AnswerPart::content) {
+      delta.text_tokens.push_back(std::move(answer.undecided.front()));
+    }
+    answer.undecided.pop_front();
+  }
+}
+
+void Generation::add_answer(text::AnswerDelta said, Answer& answer, Delta& delta) const {
+  delta.text += said.content;
+  delta.reasoning += said.reasoning;
+  for (const text::ToolEvent& event : said.calls) {
+    add_call(event, answer, delta);
+  }
+}
+
+void Generation::add_call(const text::ToolEvent& event, Answer& answer, Delta& delta) const {
+  using Kind = text::ToolEvent::Kind;
+  if (event.kind == Kind::call_begins) {
+    delta.calls.push_back({.call = answer.calls++,
+                           .id = event.id.empty() ? new_call_id(text_.forms) : event.id,
+                           .name = event.text});
+  } else if (event.kind == Kind::call_ends) {
+    answer.has_called = answer.has_called || event.whole;
+  } else if (!delta.calls.empty() && delta.calls.back().call == answer.calls - 1) {
+    delta.calls.back().arguments += event.text;
+  } else {
+    delta.calls.push_back({.call = answer.calls - 1, .arguments = event.text});
   }
 }
 
@@ -215,7 +295,7 @@ std::vector<TokenPiece> Generation::describe(
 }
 
 void Generation::end_choice(const engine::Event& event, Choice& choice, Delta& delta) {
-  delta.text += choice.stream.finish().text;
+  finish_text(choice.stream.finish().text, choice, delta);
   choice.ended = true;
   switch (event.finish) {
     case engine::FinishReason::stop_token:

@@ -17,6 +17,8 @@
 #include "server/generation/delta.h"
 #include "server/generation/dispatcher.h"
 #include "server/generation/served_text.h"
+#include "text/answer/answer_parser.h"
+#include "text/answer/token_parts.h"
 #include "text/stream/text_stream.h"
 
 namespace pome::server {
@@ -27,9 +29,10 @@ namespace asio = boost::asio;
 struct PromptJob {
   std::vector<Token> tokens = {};
   protocol::GenerationFields fields = {};
-  bool max_tokens_yields = false;  // a default: cut to what the context leaves
-  std::string rid = {};            // the client's or a drawn id, for /abort_request
-  std::string group_rid = {};      // a second id, of all prompts of a list together; may be empty
+  bool max_tokens_yields = false;    // a default: cut to what the context leaves
+  std::string rid = {};              // the client's or a drawn id, for /abort_request
+  std::string group_rid = {};        // a second id, of all prompts of a list together; may be empty
+  text::AnswerReading reading = {};  // how the output is told apart
 };
 
 struct GenerationContext {
@@ -63,6 +66,16 @@ class Generation : public std::enable_shared_from_this<Generation> {
   size_t choice_count() const { return choices_.size(); }
 
  private:
+  // What the parser makes of a choice whose parts are told apart.
+  struct Answer {
+    explicit Answer(const text::AnswerReading& reading) : parser(reading) {}
+    text::AnswerParser parser;
+    text::TokenParts parts = {};
+    std::deque<OutputToken> undecided = {};  // with log probabilities
+    int32_t calls = 0;
+    bool has_called = false;
+    int32_t reasoning_tokens = 0;
+  };
   struct Choice {
     SequenceId sequence{};
     int32_t index = 0;
@@ -70,6 +83,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
     bool keep_stop = false;
     bool skip_special = true;
     text::TextStream stream;
+    std::unique_ptr<Answer> answer = {};          // null: all is text
     std::vector<OutputToken> prompt_scores = {};  // until the first delta
     int32_t completion_tokens = 0;
     bool ended = false;
@@ -84,6 +98,13 @@ class Generation : public std::enable_shared_from_this<Generation> {
   using Clock = std::chrono::steady_clock;
   void decode(const engine::Event& event, Clock::time_point at);
   void decode_tokens(const engine::Event& event, Choice& choice, Delta& delta);
+  // The text that a token made; true when the answer ends there.
+  bool add_text(const std::string& text, Choice& choice, Delta& delta) const;
+  // `rest`: what the stream held back.
+  void finish_text(const std::string& rest, Choice& choice, Delta& delta) const;
+  static void settle(const std::vector<text::AnswerPart>& parts, Answer& answer, Delta& delta);
+  void add_answer(text::AnswerDelta said, Answer& answer, Delta& delta) const;
+  void add_call(const text::ToolEvent& event, Answer& answer, Delta& delta) const;
   OutputToken describe(const engine::TokenOutput& output, bool logprobs) const;
   std::vector<TokenPiece> describe(const std::vector<engine::TokenLogprob>& others) const;
   void end_choice(const engine::Event& event, Choice& choice, Delta& delta);

@@ -44,8 +44,8 @@ Result<std::vector<Token>> with_field(Result<std::vector<Token>> tokens, std::st
 
 }  // namespace
 
-Result<std::vector<Token>> encode_chat(const ServedText& served, const text::ChatInput& input,
-                                       int32_t context_tokens) {
+Result<ChatPrompt> encode_chat(const ServedText& served, const text::ChatInput& input,
+                               int32_t context_tokens) {
   if (!served.chat) {
     return invalid(
         "the model has no chat template: use /v1/completions, or start the server with "
@@ -65,10 +65,15 @@ Result<std::vector<Token>> encode_chat(const ServedText& served, const text::Cha
     return error;
   }
   POME_TRY(check_length(rendered->text.size(), context_tokens, "messages"));
-  return with_field(served.tokenizer.encode(rendered->text, {.add_special = false,
-                                                             .parse_special = true,
-                                                             .literal = rendered->literal}),
-                    "messages");
+  Result<std::vector<Token>> tokens =
+      with_field(served.tokenizer.encode(
+                     rendered->text,
+                     {.add_special = false, .parse_special = true, .literal = rendered->literal}),
+                 "messages");
+  if (!tokens) {
+    return tokens.error();
+  }
+  return ChatPrompt{std::move(rendered->text), std::move(*tokens)};
 }
 
 Result<std::vector<Token>> encode_prompt(const ServedText& served, std::string_view prompt,

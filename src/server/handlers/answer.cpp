@@ -10,6 +10,7 @@
 #include "base/utf8.h"
 #include "protocol/errors.h"
 #include "protocol/field_table.h"
+#include "server/handlers/handlers.h"
 
 namespace pome::server {
 
@@ -67,8 +68,22 @@ Status check_scores(const std::vector<PromptJob>& prompts, std::string_view fiel
       std::string(field));
 }
 
+void add_calls(std::vector<CallPiece>& pieces, std::vector<CallPiece>& calls) {
+  for (CallPiece& piece : pieces) {
+    if (static_cast<size_t>(piece.call) == calls.size()) {
+      calls.push_back(std::move(piece));
+    } else {
+      calls[static_cast<size_t>(piece.call)].arguments += piece.arguments;
+    }
+  }
+}
+
 Error still_loading() {
   return {ErrorCode::unavailable, "the model is still loading", {}};
+}
+
+Error shutting_down() {
+  return {ErrorCode::unavailable, "the server is shutting down", {}};
 }
 
 }  // namespace
@@ -86,9 +101,14 @@ asio::awaitable<void> refuse(ServerContext& context, Exchange& exchange, Request
   co_await exchange.reply(std::move(refusal));
 }
 
+asio::awaitable<void> refuse_for_start(const Front& front, Exchange& exchange) {
+  Reply refusal = error_reply(front.draining ? shutting_down() : still_loading());
+  co_await exchange.reply(std::move(refusal));
+}
+
 Status check_serving(const ServerContext& context) {
   if (context.draining) {
-    return Error{ErrorCode::unavailable, "the server is shutting down", {}};
+    return shutting_down();
   }
   if (!context.engine.stats().ready) {
     return still_loading();
@@ -191,6 +211,10 @@ asio::awaitable<Result<std::vector<ChoiceOutput>>> collect(std::shared_ptr<Gener
       }
       ChoiceOutput& output = outputs[static_cast<size_t>(delta.choice)];
       output.text += delta.text;
+      output.reasoning += delta.reasoning;
+      add_calls(delta.calls, output.calls);
+      std::move(delta.text_tokens.begin(), delta.text_tokens.end(),
+                std::back_inserter(output.text_tokens));
       std::move(delta.tokens.begin(), delta.tokens.end(), std::back_inserter(output.tokens));
       std::move(delta.prompt_scores.begin(), delta.prompt_scores.end(),
                 std::back_inserter(output.prompt_scores));
@@ -201,6 +225,19 @@ asio::awaitable<Result<std::vector<ChoiceOutput>>> collect(std::shared_ptr<Gener
     co_return *error;
   }
   co_return outputs;
+}
+
+asio::awaitable<void> reply_with(ServerContext& context, Exchange& exchange,
+                                 Result<json::object> (*work)(const ServerContext&,
+                                                              const Request&)) {
+  const Result<json::object> reply =
+      co_await context.prompts.run([&] { return work(context, exchange.request()); });
+  if (!reply) {
+    co_await refuse(context, exchange, reply.error());
+    co_return;
+  }
+  Reply said = json_reply(200, *reply);
+  co_await exchange.reply(std::move(said));
 }
 
 asio::awaitable<Reply> make_reply(ServerContext& context, bool has_scores,
@@ -273,6 +310,7 @@ protocol::openai::Usage usage_of(const ServerContext& context, const std::vector
   int64_t cached_tokens = 0;
   for (size_t i = 0; i < last.size(); ++i) {
     usage.completion_tokens += last[i].completion_tokens;
+    usage.reasoning_tokens += last[i].reasoning_tokens;
     if (i % static_cast<size_t>(choices_per_prompt) == 0) {
       usage.prompt_tokens += last[i].prompt_tokens;
       cached_tokens += last[i].cached_tokens;

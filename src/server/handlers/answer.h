@@ -50,6 +50,9 @@ Result<std::shared_ptr<Generation>> start_generation(ServerContext& context, Exc
 // Everything that one choice has said.
 struct ChoiceOutput {
   std::string text = {};
+  std::string reasoning = {};
+  std::vector<CallPiece> calls = {};  // whole ones
+  std::vector<OutputToken> text_tokens = {};
   std::vector<OutputToken> tokens = {};
   std::vector<OutputToken> prompt_scores = {};
   Delta last = {};  // finish, matched stop, error and counts
@@ -58,6 +61,11 @@ struct ChoiceOutput {
 // Waits for the end. An error of any choice is the error of all, and cancels the rest.
 asio::awaitable<Result<std::vector<ChoiceOutput>>> collect(std::shared_ptr<Generation> generation,
                                                            RequestRecord& record);
+
+// For endpoints that generate nothing: a 200 of what `work` makes of the request, on the pool.
+asio::awaitable<void> reply_with(ServerContext& context, Exchange& exchange,
+                                 Result<json::object> (*work)(const ServerContext&,
+                                                              const Request&));
 
 // A 200 of the body that `make` gives. One with scores may be long, so it is made on the pool.
 asio::awaitable<Reply> make_reply(ServerContext& context, bool has_scores,

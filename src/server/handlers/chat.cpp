@@ -25,7 +25,52 @@ openai::ReplyHead head_of(const ServerContext& context, const std::string& rid) 
 struct ChatWork {
   openai::ChatRequest request;
   std::vector<Token> tokens;
+  text::AnswerReading reading;
 };
+
+Status check_tools(const ServerContext& context, const openai::ChatRequest& request) {
+  if (request.tools.tools.empty() || context.text.forms.calls) {
+    return {};
+  }
+  return invalid(
+      "'tools': the chat template of this model shows no form in which it would call tools; if it "
+      "has one, name it with --tool-call-parser",
+      "tools");
+}
+
+// Whether the answer begins inside the thinking: as the prompt, or the answer's beginning, left it.
+bool begins_inside(const text::ReasoningStyle& style, const openai::ChatRequest& request,
+                   const std::string& prompt) {
+  if (!request.continue_final_message) {
+    return text::begins_inside(style, prompt);
+  }
+  const json::object& last = request.messages.back().as_object();
+  if (const json::array* parts = find_array(last, "content"); parts != nullptr && !parts->empty()) {
+    const auto text = find_string(parts->back().as_object(), "text");
+    return text::continues_inside(style, text.value_or(""));
+  }
+  return text::continues_inside(style, find_string(last, "content").value_or(""));
+}
+
+text::AnswerReading reading_of(const ServerContext& context, const openai::ChatRequest& request,
+                               const std::string& prompt) {
+  text::AnswerReading reading;
+  if (!request.tools.tools.empty()) {
+    reading.forms.calls = context.text.forms.calls;
+    reading.tools = text::DeclaredTools(request.tools.tools);
+    reading.one_call = !request.tools.parallel_calls;
+  }
+  if (request.separate_reasoning && context.text.forms.reasoning != nullptr) {
+    reading.forms.reasoning = context.text.forms.reasoning;
+    reading.begins_inside = begins_inside(*reading.forms.reasoning, request, prompt);
+    reading.reasoning_at_once = !request.stream_reasoning;
+  }
+  reading.keeps_control_tokens =
+      reading.reads_anything() &&
+      text::marks_are_among(reading.forms, context.text.tokenizer.special_texts());
+  return reading;
+}
+
 Result<ChatWork> read_chat(const ServerContext& context, const Request& http) {
   Result<json::value> body = parse_body(http);
   if (!body) {
@@ -40,43 +85,75 @@ Result<ChatWork> read_chat(const ServerContext& context, const Request& http) {
   if (!context_tokens) {
     return context_tokens.error();
   }
+  POME_TRY(check_tools(context, *request));
   text::ChatInput input;
+  if (!request->tools.tools.empty()) {
+    input.tools = request->tools.tools;
+  }
   input.messages = request->messages;
   input.template_kwargs = request->template_variables;
   input.add_generation_prompt = request->add_generation_prompt;
   input.continue_final_message = request->continue_final_message;
-  Result<std::vector<Token>> tokens = encode_chat(context.text, input, *context_tokens);
-  if (!tokens) {
-    return tokens.error();
+  Result<ChatPrompt> prompt = encode_chat(context.text, input, *context_tokens);
+  if (!prompt) {
+    return prompt.error();
   }
-  return ChatWork{.request = std::move(*request), .tokens = std::move(*tokens)};
+  text::AnswerReading reading = reading_of(context, *request, prompt->text);
+  return ChatWork{.request = std::move(*request),
+                  .tokens = std::move(prompt->tokens),
+                  .reading = std::move(reading)};
+}
+
+std::vector<openai::ToolCall> calls_of(const std::vector<CallPiece>& pieces) {
+  std::vector<openai::ToolCall> calls;
+  for (const CallPiece& piece : pieces) {
+    calls.push_back({piece.call, piece.id, piece.name, piece.arguments});
+  }
+  return calls;
+}
+
+std::string finish_reason(const Delta& delta) {
+  const bool called = delta.finish == Finish::stop && delta.has_called;
+  return called ? std::string("tool_calls") : finish_name(delta.finish);
+}
+
+// What is to be said of some text, and where its parts are told apart of them.
+template <typename Output>
+openai::Choice choice_of(const ChatWork& work, int32_t index, const Output& output) {
+  openai::Choice choice{.index = index, .text = output.text, .calls = calls_of(output.calls)};
+  if (work.reading.forms.reasoning != nullptr) {
+    choice.reasoning = output.reasoning;
+  }
+  if (work.request.generation.top_logprobs >= 0) {
+    choice.logprobs = openai_logprobs(
+        work.reading.reads_anything() ? output.text_tokens : output.tokens, StopEntries::left_out);
+  }
+  return choice;
 }
 
 class ChatStream {
  public:
-  ChatStream(const ServerContext& context, const openai::ChatRequest& request,
-             openai::ReplyHead head)
+  ChatStream(const ServerContext& context, const ChatWork& work, openai::ReplyHead head)
       : context_(context),
-        request_(request),
+        work_(work),
+        request_(work.request),
         head_(std::move(head)),
-        last_(static_cast<size_t>(request.generation.choices)) {}
+        last_(static_cast<size_t>(work.request.generation.choices)) {}
 
   std::string frames(const Delta& delta) {
     Delta& last = last_[static_cast<size_t>(delta.choice)];
     const bool first = !begun(delta);
     last = delta;
-    openai::Choice choice{.index = delta.choice, .text = delta.text};
-    if (request_.generation.top_logprobs >= 0) {
-      choice.logprobs = openai_logprobs(delta.tokens, StopEntries::left_out);
-    }
+    const openai::Choice choice = choice_of(work_, delta.choice, delta);
     std::string out;
-    const bool says_nothing = delta.text.empty() && (!choice.logprobs || choice.logprobs->empty());
+    const bool says_nothing = delta.text.empty() && delta.reasoning.empty() &&
+                              delta.calls.empty() && (!choice.logprobs || choice.logprobs->empty());
     if (first || !says_nothing) {
       out += event(openai::chat_chunk(head_, choice, first));
     }
     if (delta.finish != Finish::none) {
       openai::Choice end{.index = delta.choice,
-                         .finish_reason = finish_name(delta.finish),
+                         .finish_reason = finish_reason(delta),
                          .matched_stop = delta.matched_stop};
       out += event(openai::chat_chunk(head_, end, false));
     }
@@ -106,28 +183,26 @@ class ChatStream {
   }
 
   const ServerContext& context_;
+  const ChatWork& work_;
   const openai::ChatRequest& request_;
   const openai::ReplyHead head_;
   std::vector<Delta> last_;
   std::vector<bool> begun_ = std::vector<bool>(static_cast<size_t>(protocol::kChoicesMax));
 };
 
-json::object whole_reply(const ServerContext& context, const openai::ChatRequest& request,
+json::object whole_reply(const ServerContext& context, const ChatWork& work,
                          const openai::ReplyHead& head, std::vector<ChoiceOutput> outputs) {
   std::vector<openai::Choice> choices;
   std::vector<Delta> last;
   for (ChoiceOutput& output : outputs) {
-    openai::Choice choice{.index = output.last.choice,
-                          .text = std::move(output.text),
-                          .finish_reason = finish_name(output.last.finish),
-                          .matched_stop = output.last.matched_stop};
-    if (request.generation.top_logprobs >= 0) {
-      choice.logprobs = openai_logprobs(output.tokens, StopEntries::left_out);
-    }
+    openai::Choice choice = choice_of(work, output.last.choice, output);
+    choice.finish_reason = finish_reason(output.last);
+    choice.matched_stop = output.last.matched_stop;
     choices.push_back(std::move(choice));
     last.push_back(std::move(output.last));
   }
-  return openai::chat_reply(head, choices, usage_of(context, last, request.generation.choices));
+  return openai::chat_reply(head, choices,
+                            usage_of(context, last, work.request.generation.choices));
 }
 
 }  // namespace
@@ -152,7 +227,10 @@ asio::awaitable<void> handle_chat(ServerContext& context, Exchange& exchange) {
   const std::string rid =
       request.rid.empty() ? fmt::format("chatcmpl-{}", random_id()) : request.rid;
   std::vector<PromptJob> prompts;
-  prompts.push_back({.tokens = std::move(work->tokens), .fields = request.generation, .rid = rid});
+  prompts.push_back({.tokens = std::move(work->tokens),
+                     .fields = request.generation,
+                     .rid = rid,
+                     .reading = work->reading});
   auto generation = start_generation(context, exchange, record, std::move(prompts),
                                      {.prompt = "messages", .limit = "max_tokens"}, request.stream);
   if (!generation) {
@@ -161,7 +239,7 @@ asio::awaitable<void> handle_chat(ServerContext& context, Exchange& exchange) {
   }
   const openai::ReplyHead head = head_of(context, rid);
   if (request.stream) {
-    ChatStream chat(context, request, head);
+    ChatStream chat(context, *work, head);
     const StreamWriter writer{.frames = [&](const Delta& delta) { return chat.frames(delta); },
                               .tail = [&] { return chat.tail(); }};
     co_await stream(exchange, std::move(*generation), record, writer);
@@ -172,7 +250,7 @@ asio::awaitable<void> handle_chat(ServerContext& context, Exchange& exchange) {
     co_await refuse(context, exchange, record, outputs.error());
     co_return;
   }
-  Reply answer = json_reply(200, whole_reply(context, request, head, std::move(*outputs)));
+  Reply answer = json_reply(200, whole_reply(context, *work, head, std::move(*outputs)));
   co_await exchange.reply(std::move(answer));
 }
 

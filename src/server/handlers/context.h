@@ -35,7 +35,7 @@ struct ServingOptions {
   int64_t created_s = 0;                   // Unix time of the start
 };
 
-// What all handlers share. Network thread only, unless a member says otherwise.
+// What the handlers of a served model share. Network thread only, unless a member says otherwise.
 struct ServerContext {
   const ServingOptions& options;
   engine::Engine& engine;
@@ -45,9 +45,16 @@ struct ServerContext {
   WorkPool& deltas;   // detokenizing
   telemetry::ServerMetrics& metrics;
   Journal& journal;
-  std::atomic<bool> draining{false};  // any thread
+  const std::atomic<bool>& draining;  // any thread
 };
 
-std::vector<Route> routes(ServerContext& context);
+// A server from its first moment on.
+struct Front {
+  std::atomic<bool> draining{false};  // any thread
+  ServerContext* model = nullptr;     // network thread only; null until there is one to serve
+};
+
+// `front` outlives the routes.
+std::vector<Route> routes(const Front& front);
 
 }  // namespace pome::server

@@ -16,17 +16,28 @@ struct Health {
   const char* word = "ok";
 };
 
-Health health_of(const ServerContext& context, const engine::EngineStats& stats) {
-  if (context.draining || stats.draining) {
+Health health_of(bool draining, std::chrono::milliseconds watchdog_timeout,
+                 const engine::EngineStats& stats) {
+  if (draining || stats.draining) {
     return {503, "draining"};
   }
   if (!stats.ready) {
     return {503, "starting"};
   }
-  if (stats.last_step_age > context.options.watchdog_timeout) {
+  if (stats.last_step_age > watchdog_timeout) {
     return {503, "stuck"};
   }
   return {};
+}
+
+Reply health_reply(const Health& health, const engine::EngineStats& stats) {
+  json::object body;
+  body["status"] = health.word;
+  body["running"] = stats.running;
+  body["waiting"] = stats.waiting;
+  body["steps"] = stats.steps;
+  body["last_step_age_ms"] = stats.last_step_age.count();
+  return json_reply(health.status, body);
 }
 
 int64_t tokens_done(const engine::EngineStats& stats) {
@@ -120,14 +131,14 @@ asio::awaitable<Status> see_progress(ServerContext& context, Exchange& exchange)
 // Health means progress: the age of the last step counts, and not only that the process answers.
 asio::awaitable<void> handle_health(ServerContext& context, Exchange& exchange) {
   const engine::EngineStats stats = context.engine.stats();
-  const Health health = health_of(context, stats);
-  json::object body;
-  body["status"] = health.word;
-  body["running"] = stats.running;
-  body["waiting"] = stats.waiting;
-  body["steps"] = stats.steps;
-  body["last_step_age_ms"] = stats.last_step_age.count();
-  Reply answer = json_reply(health.status, body);
+  const Health health = health_of(context.draining, context.options.watchdog_timeout, stats);
+  Reply answer = health_reply(health, stats);
+  co_await exchange.reply(std::move(answer));
+}
+
+asio::awaitable<void> handle_health_of_start(const Front& front, Exchange& exchange) {
+  const engine::EngineStats none;
+  Reply answer = health_reply(health_of(front.draining, {}, none), none);
   co_await exchange.reply(std::move(answer));
 }
 

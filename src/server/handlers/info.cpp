@@ -121,6 +121,11 @@ asio::awaitable<void> handle_model_info(ServerContext& context, Exchange& exchan
   body["served_model_name"] = context.options.served_model_name;
   body["context_length"] = model.context_tokens;
   body["has_chat_template"] = context.text.chat.has_value();
+  const auto name_or_null = [](const std::string& name) {
+    return name.empty() ? json::value(nullptr) : json::value(name);
+  };
+  body["tool_call_parser"] = name_or_null(context.text.forms.calls_name());
+  body["reasoning_parser"] = name_or_null(context.text.forms.reasoning_name());
   Reply answer = json_reply(200, body);
   co_await exchange.reply(std::move(answer));
 }

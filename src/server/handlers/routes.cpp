@@ -27,6 +27,8 @@ constexpr RouteRow kRoutes[] = {
     {"POST", "/tokenize", handle_tokenize},
     {"POST", "/v1/detokenize", handle_detokenize},
     {"POST", "/detokenize", handle_detokenize},
+    {"POST", "/parse_function_call", handle_parse_calls},
+    {"POST", "/separate_reasoning", handle_separate_reasoning},
     {"POST", "/abort_request", handle_abort},
     {"POST", "/flush_cache", handle_flush_cache},
     {"GET", "/flush_cache", handle_flush_cache},
@@ -43,15 +45,19 @@ constexpr RouteRow kRoutes[] = {
 
 }  // namespace
 
-std::vector<Route> routes(ServerContext& context) {
+std::vector<Route> routes(const Front& front) {
   std::vector<Route> out;
   for (const RouteRow& row : kRoutes) {
     out.push_back({.method = row.method,
                    .path = row.path,
                    .prefix = row.match == Match::prefix,
                    .needs_key = row.key == Key::asked,
-                   .handler = [&context, handler = row.handler](Exchange& exchange) {
-                     return handler(context, exchange);
+                   .handler = [&front, handler = row.handler](Exchange& exchange) {
+                     if (front.model) {
+                       return handler(*front.model, exchange);
+                     }
+                     return handler == handle_health ? handle_health_of_start(front, exchange)
+                                                     : refuse_for_start(front, exchange);
                    }});
   }
   return out;

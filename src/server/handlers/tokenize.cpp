@@ -60,26 +60,14 @@ Result<json::object> detokenize(const ServerContext& context, const Request& htt
   return reply;
 }
 
-asio::awaitable<void> answer(ServerContext& context, Exchange& exchange,
-                             Result<json::object> (*work)(const ServerContext&, const Request&)) {
-  const Result<json::object> reply =
-      co_await context.prompts.run([&] { return work(context, exchange.request()); });
-  if (!reply) {
-    co_await refuse(context, exchange, reply.error());
-    co_return;
-  }
-  Reply said = json_reply(200, *reply);
-  co_await exchange.reply(std::move(said));
-}
-
 }  // namespace
 
 asio::awaitable<void> handle_tokenize(ServerContext& context, Exchange& exchange) {
-  return answer(context, exchange, tokenize);
+  return reply_with(context, exchange, tokenize);
 }
 
 asio::awaitable<void> handle_detokenize(ServerContext& context, Exchange& exchange) {
-  return answer(context, exchange, detokenize);
+  return reply_with(context, exchange, detokenize);
 }
 
 }  // namespace pome::server

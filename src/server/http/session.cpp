@@ -85,6 +85,9 @@ asio::awaitable<void> HttpSession::run() {
   const auto self = shared_from_this();
   ErrorCodeOut ignored;
   stream_.socket().set_option(tcp::no_delay(true), ignored);
+  // Systems let this buffer grow to megabytes, and so long nobody sees that a client takes nothing.
+  constexpr int kSendBufferBytes = 128 << 10;
+  stream_.socket().set_option(asio::socket_base::send_buffer_size(kSendBufferBytes), ignored);
   // The watcher reads without blocking; asynchronous operations are not affected.
   stream_.socket().non_blocking(true, ignored);
   for (;;) {
@@ -201,6 +204,9 @@ asio::awaitable<void> HttpSession::refuse(const Error& error) {
 
 // A head that is not HTTP or past the limit gets its status; one that is late or cut off, nothing.
 asio::awaitable<void> HttpSession::refuse_head(const ErrorCodeOut& code) {
+  if (request_.id.empty()) {
+    request_.id = request_id(std::nullopt);
+  }
   if (code == http::error::header_limit || code == http::error::buffer_overflow) {
     Reply refusal =
         error_reply({ErrorCode::too_large,

@@ -92,7 +92,12 @@ void RequestRecord::saw(const Delta& delta) {
     note_tokens(choice, delta);
   }
   if (logs_content()) {
+    choice.text += delta.reasoning;
     choice.text += delta.text;
+    for (const CallPiece& piece : delta.calls) {
+      choice.text += piece.name;
+      choice.text += piece.arguments;
+    }
     if (journal_.log_.level == 2) {
       choice.text.resize(beginning_of(choice.text, kLoggedBytes).size());
     }
