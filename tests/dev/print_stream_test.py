@@ -1,9 +1,13 @@
 """What ./dev demo prints of a stream, and when it says that the demonstration failed."""
 import contextlib
+import http.server
 import io
 import pathlib
+import shutil
 import sys
+import threading
 import unittest
+import unittest.mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "tools/dev/client"))
 import print_stream  # noqa: E402
@@ -38,6 +42,39 @@ class PrintStreamTest(unittest.TestCase):
 
     def test_a_stream_without_text_fails(self):
         self.assertEqual(shown("data: [DONE]")[0], 1)
+
+    def test_a_proxy_of_the_environment_is_not_asked_for_this_machine(self):
+        proxy = unittest.mock.patch.dict("os.environ", {"http_proxy": "http://127.0.0.1:9", "no_proxy": ""})
+        with proxy, OneEventServer() as port:
+            for curl in {shutil.which("curl"), None}:
+                with unittest.mock.patch.object(print_stream.shutil, "which", return_value=curl):
+                    lines = list(print_stream.request_lines(f"http://127.0.0.1:{port}/v1", "{}"))
+                self.assertEqual(lines, [b"data: {}\n"], curl)
+
+
+class OneEventServer:
+    """A server on loopback whose every answer is one event; the value is its port."""
+
+    def __enter__(self) -> int:
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_POST(self):  # noqa: N802, the name is http.server's
+                self.rfile.read(int(self.headers["Content-Length"]))
+                self.send_response(200)
+                self.end_headers()
+                self.wfile.write(b"data: {}\n")
+
+            def log_message(self, *_):
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.thread = threading.Thread(target=self.server.serve_forever)
+        self.thread.start()
+        return self.server.server_address[1]
+
+    def __exit__(self, *_):
+        self.server.shutdown()
+        self.thread.join()
+        self.server.server_close()
 
 
 if __name__ == "__main__":

@@ -11,6 +11,9 @@ ROOT = pathlib.Path(__file__).parents[2]
 BASICS = ("awk", "cat", "cksum", "cut", "date", "dirname", "env", "getconf", "grep", "head", "mkdir", "rm", "sed", "sh", "tail",
           "touch", "tr", "uname")
 DEBIAN_12 = {"libboost-dev": "1.74.0.3", "libboost-json1.81-dev": "1.81.0-5", "rustc": "1.63.0", "rustc-web": "1.90.0"}
+DEBIAN_12_WHOLE = dict.fromkeys(
+    ("g++ cmake ninja-build pkg-config python3-venv ca-certificates libboost1.81-dev libfmt-dev libspdlog-dev libcli11-dev "
+     "libyaml-cpp-dev libssl-dev prometheus-cpp-dev libhwy-dev cargo-web libgtest-dev libgmock-dev").split(), "1") | DEBIAN_12
 NEWER = {"libboost-dev": "1.83.0.2", "rustc": "1.90.0"}
 OLD_RUST = {"libboost-dev": "1.83.0.2", "rustc": "1.75.0"}
 
@@ -22,6 +25,7 @@ class Machine:
         self.folder = pathlib.Path(folder)
         self.bin = self.folder / "bin"
         self.bin.mkdir()
+        self.environment = {"HOME": folder}
         shutil.copy(ROOT / "dev", self.folder)
         shutil.copytree(ROOT / "tools/dev", self.folder / "tools/dev")
         for name in BASICS:
@@ -43,7 +47,7 @@ esac""")
 
     def dev(self, *words: str) -> subprocess.CompletedProcess:
         return subprocess.run(["sh", "./dev", *words], cwd=self.folder, capture_output=True, text=True, timeout=50,
-                              env={"PATH": str(self.bin), "HOME": str(self.folder)}, check=False)
+                              env={"PATH": str(self.bin)} | self.environment, check=False)
 
     def apt_calls(self) -> list[str]:
         return (self.folder / "apt.log").read_text().splitlines()
@@ -93,16 +97,48 @@ class SetupTest(unittest.TestCase):
         self.assertIn("curl", line)
 
     def test_root_installs(self):
-        machine = self.machine(DEBIAN_12, user=0)
+        machine = self.machine(DEBIAN_12_WHOLE, user=0)
         done = machine.dev("demo")
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("no such package", done.stderr)
+        self.assertIn("run again", done.stderr)
         self.assertIn("g++", machine.apt_calls()[-1].split())
 
     def test_root_without_a_network_is_told_so(self):
-        done = self.machine(DEBIAN_12, user=0, update_works=False).dev("demo")
+        done = self.machine({}, user=0, update_works=False).dev("demo")
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("check the network", done.stderr)
+
+    def test_one_broken_source_does_not_stop_root(self):
+        machine = self.machine(DEBIAN_12_WHOLE, user=0, update_works=False)
+        self.assertIn("no such package", machine.dev("demo").stderr)
+        self.assertIn("g++", machine.apt_calls()[-1].split())
+
+    def test_a_home_is_found_where_none_is_set(self):
+        machine = self.machine(DEBIAN_12, user=1000)
+        machine.environment = {}
+        self.assertRegex(machine.dev("demo").stdout, r"228 MB of packages, \d+ MB of wheels")
+
+    def test_a_build_folder_that_cannot_be_written_is_named(self):
+        machine = self.machine(DEBIAN_12_WHOLE, user=1000)
+        (machine.folder / "build").write_text("in the way")
+        done = machine.dev("demo")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("cannot write to build/", done.stderr)
+
+    def test_a_disk_that_is_too_small_is_named_before_anything_is_fetched(self):
+        for command, need in (("demo", 1500), ("test", 3000)):
+            for free, refused in ((need - 1, True), (need, False)):
+                machine = self.machine(DEBIAN_12_WHOLE, user=0)
+                machine.program("df", f"echo Filesystem; echo disk 9 9 {free * 1024 + 1023} 99% /")
+                done = machine.dev(command)
+                self.assertEqual(f"disk has {free} MB left" in done.stderr, refused, done.stderr)
+                self.assertEqual((machine.folder / "apt.log").exists(), not refused)
+
+    def test_an_update_that_warns_and_fetches_nothing_is_seen(self):
+        done = self.machine({}, user=0).dev("demo")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertRegex(done.stderr, r"apt knows no g\+\+ cmake .*: check the network")
 
 
 if __name__ == "__main__":

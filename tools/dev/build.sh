@@ -5,6 +5,7 @@ dev_build() {
   preset=${1:-dev}
   [ $# -eq 0 ] || shift
   ensure_setup program
+  [ "$preset" != cuda ] || setup_cuda_wheel
   build_preset "$preset" "$@"
 }
 

@@ -21,8 +21,12 @@ version_ge() {
   }'
 }
 
+# A service or a bare container may start without it; caches and cargo are below it.
+[ -n "${HOME:-}" ] || HOME=$(getent passwd "$(id -u)" 2>/dev/null | cut -d: -f6)
+export HOME="${HOME:-/root}"
+
 # rustup's place, and Homebrew's, for shells that were started without them.
-for folder in "${HOME:-/root}/.cargo/bin" /opt/homebrew/bin; do
+for folder in "$HOME/.cargo/bin" /opt/homebrew/bin; do
   case ":$PATH:" in *":$folder:"*) ;; *) PATH=$PATH:$folder ;; esac
 done
 export PATH
@@ -61,12 +65,19 @@ elapsed() {
   if [ $passed -lt 60 ]; then echo "$passed s"; else echo "$((passed / 60)) min $((passed % 60)) s"; fi
 }
 
-# For setup's first lines: what comes beside the packages, and the whole way to an answer.
+# For setup's first lines: what comes beside the packages, at the level that is being set up.
 cold_download() {
+  models=${POME_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/pome}
   rest=0
   [ -d .venv ] || rest=$((rest + 12))
-  [ -d "${CARGO_HOME:-$HOME/.cargo}/registry/cache" ] || rest=$((rest + 45))
-  [ -e "${POME_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/pome}/smollm2" ] || rest=$((rest + 95))
-  echo "$rest MB of wheels, crates and the demo model"
+  [ -d "${CARGO_HOME:-$HOME/.cargo}/registry/cache" ] || rest=$((rest + 15))
+  [ -e "$models/smollm2" ] || rest=$((rest + 95))
+  if [ "$level" != program ]; then
+    [ -d .venv-tests ] || rest=$((rest + 15))
+    [ -e "$models/gemma3-270m" ] || rest=$((rest + 242))
+  fi
+  # The compiler and the library of the macOS build.
+  [ "$level" != check ] || [ -d build/macos/wheels ] || on_macos || rest=$((rest + 140))
+  echo "$rest MB of wheels, crates and models"
 }
 cold_minutes() { echo $((4 + 26 / $(cpu_count))); }

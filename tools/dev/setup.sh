@@ -14,14 +14,25 @@ ensure_setup() {
     program | tests | check) ;;
     *) die "setup knows the levels program, tests and check, not '$level'" ;;
   esac
-  mkdir -p build
+  mkdir -p build && [ -w build ] && { [ ! -e build/.lock ] || [ -w build/.lock ]; } ||
+    die "cannot write to build/: if ./dev ran here as root, remove the folder or give it to yourself ('sudo chown -R $(id -un) .')"
   setup_stamp=build/.setup-$level-$(cat tools/dev/versions.sh tools/dev/setup.sh tools/dev/setup/*.sh | cksum | cut -d' ' -f1)
+  [ -e "$setup_stamp" ] || check_disk "$level"
   if [ "${2:-}" = probe ] || [ ! -e "$setup_stamp" ]; then setup_packages "$level"; fi
   take_lock
   setup_wheels
   [ "$level" = program ] || setup_test_venv
   [ "$level" != check ] || formatter >/dev/null || setup_formatter
   touch "$setup_stamp"
+}
+
+# What the folder grows to, in MB. A full disk ends a build after many minutes, and rarely with a word about the disk.
+check_disk() {
+  need=1500
+  [ "$1" = program ] || need=3000
+  free=$(df -Pk . 2>/dev/null | awk 'NR == 2 { print int($4 / 1024) }')
+  [ -z "$free" ] || [ "$free" -ge $need ] ||
+    die "this folder's disk has $free MB left, and the build takes up to $need MB: make room, or move the folder"
 }
 
 setup_packages() {
@@ -43,9 +54,25 @@ setup_wheels() {
     die "pip could not install $package $mlx_version: check the network (a proxy? set HTTPS_PROXY) and run again"
 }
 
-# pip writes RECORD last, so an interrupted installation does not count.
+# MLX for NVIDIA: 90 MB, which is enough to build; to run it needs NVIDIA's libraries too, which come where a GPU is.
+setup_cuda_wheel() {
+  if on_macos; then die "the preset cuda is for Linux"; fi
+  libraries=--no-deps
+  # The headers of nvidia-cuda-crt are for kernels that MLX compiles when they are first used.
+  if have nvidia-smi; then libraries="nvidia-cuda-crt==13.*"; fi
+  if mlx_wheel_there mlx-cuda-13 .venv-cuda &&
+    { [ "$libraries" = --no-deps ] || [ -n "$(ls -d .venv-cuda/lib/python3*/site-packages/nvidia 2>/dev/null)" ]; }; then
+    return 0
+  fi
+  say "MLX $mlx_version: the wheel mlx-cuda-13 into .venv-cuda (90 MB; NVIDIA's libraries, 2 GB, only where there is a GPU)"
+  make_venv .venv-cuda
+  .venv-cuda/bin/python -m pip install --quiet --disable-pip-version-check $libraries "mlx-cuda-13==$mlx_version" ||
+    die "pip could not install mlx-cuda-13 $mlx_version: check the network (a proxy? set HTTPS_PROXY) and run again"
+}
+
+# mlx_wheel_there PACKAGE [VENV]: pip writes RECORD last, so an interrupted installation does not count.
 mlx_wheel_there() {
-  for info in .venv/lib/python3*/site-packages/"$(echo "$1" | tr - _)-$mlx_version.dist-info"/RECORD; do
+  for info in "${2:-.venv}"/lib/python3*/site-packages/"$(echo "$1" | tr - _)-$mlx_version.dist-info"/RECORD; do
     [ -e "$info" ] && return 0
   done
   return 1

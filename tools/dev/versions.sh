@@ -1,5 +1,5 @@
 # Every version that setup looks at or pins, in one place.
-mlx_version=0.32.4       # wheels mlx-cpu and mlx-metal
+mlx_version=0.32.4       # wheels mlx-cpu, mlx-metal and mlx-cuda-13
 ziglang_version=0.17.1   # the macOS cross build
 llama_cpp_version=0.3.36 # the sdist of llama-cpp-python, the peer of bench-peers
 rust_min=1.88            # the bridge's crates

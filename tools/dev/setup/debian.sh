@@ -93,7 +93,8 @@ install_parts() {
   else
     # An installation that was interrupted is finished first.
     $sudo dpkg --configure -a >/dev/null 2>&1 || true
-    $sudo apt-get update -qq >/dev/null || die "apt-get update failed: check the network and /etc/apt, then run again"
+    # One broken source of many is no reason to stop; what could not be found is named when it is missing.
+    $sudo apt-get update -qq >/dev/null || note "apt-get update failed: going on with the lists that are there"
   fi
   packages=$(packages_for $1)
   install_rustup=
@@ -124,7 +125,18 @@ install_packages() {
   note "apt-get install -y --no-install-recommends $1"
   $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
     -o DPkg::Lock::Timeout=120 $1 >build/setup.log 2>&1 ||
-    { tail -n 20 build/setup.log >&2; die "apt-get could not install the packages; its last words are above (build/setup.log)"; }
+    explain_failure "$1"
+}
+
+# `apt-get update` warns and succeeds where it could fetch nothing; that shows as packages that apt does not know.
+explain_failure() {
+  unknown=
+  for package in $1; do
+    [ -n "$(candidate "$package")" ] || unknown="$unknown $package"
+  done
+  [ -z "$unknown" ] || die "apt knows no$unknown: check the network and the sources in /etc/apt, then run again (build/setup.log)"
+  tail -n 20 build/setup.log >&2
+  die "apt-get could not install the packages; its last words are above (build/setup.log). Check the network and the disk, then run again"
 }
 
 # The system's lists may be empty or old, and only root may renew them: a copy of our own says what there is, so that the

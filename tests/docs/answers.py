@@ -1,0 +1,122 @@
+"""What a good answer is, by the path that was asked. Each check raises AssertionError with what is wrong."""
+import json
+import urllib.parse
+
+
+def expect(condition: bool, what: str) -> None:
+    if not condition:
+        raise AssertionError(what)
+
+
+def check_counts(usage: dict, limit: int | None, least: int = 1) -> None:
+    expect(usage["prompt_tokens"] > 0, f"a prompt has tokens: {usage}")
+    expect(usage["completion_tokens"] >= least, f"at least {least} tokens: {usage}")
+    expect(limit is None or usage["completion_tokens"] <= limit, f"at most {limit} tokens: {usage}")
+
+
+def check_chat(request: dict, reply: dict) -> None:
+    expect(reply["object"] == "chat.completion", reply["object"])
+    check_counts(reply["usage"], request.get("max_tokens"))
+    for choice in reply["choices"]:
+        expect(choice["message"]["role"] == "assistant", f"the assistant answers: {choice}")
+        expect(choice["message"]["content"].strip() != "", f"the answer says something: {choice}")
+        expect(choice["finish_reason"] in ("stop", "length"), f"it ended well: {choice}")
+
+
+def check_completion(request: dict, reply: dict) -> None:
+    expect(reply["object"] == "text_completion", reply["object"])
+    limit = request.get("max_tokens", 16)
+    check_counts(reply["usage"], limit, min(limit, 1))
+    for choice in reply["choices"]:
+        expect(choice["text"].strip() != "", f"the answer says something: {choice}")
+        if request.get("echo"):
+            expect(choice["text"].startswith(request["prompt"]), f"the prompt stands before it: {choice}")
+        if "logprobs" in request:
+            scores = choice["logprobs"]
+            lengths = {len(scores[key]) for key in ("tokens", "token_logprobs", "top_logprobs", "text_offset")}
+            expect(len(lengths) == 1 and lengths != {0}, f"lists of one length: {scores}")
+            expect(all(score is None or score <= 0 for score in scores["token_logprobs"]), f"logarithms: {scores}")
+
+
+def check_generate(request: dict, reply: dict) -> None:
+    expect(reply["text"].strip() != "", f"the answer says something: {reply}")
+    check_counts(reply["meta_info"], request["sampling_params"]["max_new_tokens"])
+
+
+def check_tokens(_: dict, reply: dict) -> None:
+    expect(len(reply["tokens"]) == reply["count"] > 0, f"tokens, and how many: {reply}")
+
+
+def check_health(_: dict, reply: dict) -> None:
+    expect(reply["status"] == "ok", f"healthy: {reply}")
+
+
+def check_server_info(_: dict, reply: dict) -> None:
+    expect(reply["status"] == "ready" and "memory_items" in json.dumps(reply), f"ready, with its memory: {reply}")
+
+
+def check_models(_: dict, reply: dict) -> None:
+    expect([card["object"] for card in reply["data"]] == ["model"], f"one model: {reply}")
+
+
+def check_metrics(text: str) -> None:
+    expect("\nsglang:num_running_reqs{" in text, f"SGLang's names: {text[:500]}")
+
+
+CHECKS = {
+    "/v1/chat/completions": check_chat,
+    "/v1/completions": check_completion,
+    "/generate": check_generate,
+    "/v1/tokenize": check_tokens,
+    "/tokenize": check_tokens,
+    "/health": check_health,
+    "/health_generate": check_health,
+    "/get_server_info": check_server_info,
+    "/v1/models": check_models,
+}
+
+
+def chat_chunks(events: list[dict]) -> dict:
+    """A stream of chat chunks as the whole reply that it stands for."""
+    contents: dict[int, str] = {}
+    reasons: dict[int, str] = {}
+    for event in events:
+        expect(event["object"] == "chat.completion.chunk", event["object"])
+        for choice in event["choices"]:
+            index = choice["index"]
+            contents[index] = contents.get(index, "") + (choice["delta"].get("content") or "")
+            reasons[index] = choice["finish_reason"] or reasons.get(index, "")
+    return {"object": "chat.completion", "usage": events[-1].get("usage"),
+            "choices": [{"message": {"role": "assistant", "content": contents[index]},
+                         "finish_reason": reasons[index]} for index in contents]}
+
+
+def check_stream(path: str, request: dict, body: str) -> None:
+    frames = [frame for frame in body.split("\n\n") if frame]
+    expect(frames[-1] == "data: [DONE]", f"the stream's end: {frames[-1]}")
+    events = [json.loads(frame.removeprefix("data: ")) for frame in frames[:-1]]
+    expect(all("error" not in event for event in events), f"no error on the way: {body}")
+    if path == "/v1/chat/completions":
+        whole = chat_chunks(events)
+        if not (request.get("stream_options") or {}).get("include_usage"):
+            whole["usage"] = {"prompt_tokens": 1, "completion_tokens": 1}  # nobody asked for it
+        expect(whole["usage"] is not None, f"the usage in the last chunk: {frames[-2]}")
+        check_chat(request, whole)
+    else:
+        expect(len(events) > 0, f"events: {body}")
+
+
+def check_answer(url: str, request: dict, status: int, content_type: str, body: str) -> None:
+    path = urllib.parse.urlsplit(url).path
+    expect(200 <= status < 300, f"{path} answered {status}: {body}")
+    if content_type.startswith("text/event-stream"):
+        expect(request.get("stream") is True, f"{path}: nobody asked for a stream")
+        check_stream(path, request, body)
+    elif path == "/metrics":
+        check_metrics(body)
+    else:
+        expect(request.get("stream") is not True, f"{path}: expected a stream: {body}")
+        expect(path in CHECKS, f"{path}: no check says what a good answer is")
+        reply = json.loads(body)
+        expect("error" not in reply, f"{path}: {body}")
+        CHECKS[path](request, reply)
