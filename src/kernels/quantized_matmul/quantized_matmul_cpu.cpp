@@ -12,6 +12,7 @@
 #define HWY_TARGET_INCLUDE "kernels/quantized_matmul/quantized_matmul_cpu.cpp"
 #include <hwy/foreach_target.h>
 // After foreach_target.h:
+#include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
 #include "kernels/activation/activation_inl.h"
@@ -46,77 +47,112 @@ HWY_INLINE FloatVec add_group(const PanelStorage& w, const IntVec exact, FloatVe
   return hn::MulAdd(hn::ConvertTo(d, centred), hn::Mul(scale, hn::Set(d, x_scale)), total);
 }
 
-// Output lanes [lane, lane + L) of a panel for kRows rows of x: out[r][lane …]. kHalves: a weight
-// group is half an activation group (16 columns).
-template <class Dot, int kBits, bool kHalves, int kRows>
+// A quad of columns joins the sums of every row; codes(v) are those of vector v.
+template <class Dot, int kRows, int kVectors, class Codes>
+HWY_INLINE void add_quad(typename Dot::Sum (&sums)[kRows][kVectors], Codes codes,
+                         const GroupInput* x, int64_t x_stride, int quad) {
+  decltype(codes(0)) unpacked[kVectors];
+  POME_UNROLL
+  for (int v = 0; v < kVectors; ++v) {
+    unpacked[v] = codes(v);
+  }
+  POME_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    POME_UNROLL
+    for (int v = 0; v < kVectors; ++v) {
+      sums[r][v] = Dot::add(sums[r][v], unpacked[v], x[r * x_stride], quad);
+    }
+  }
+}
+
+// A processor's own prefetching starts anew with each panel, so weights that come from memory are
+// asked for so many bytes ahead: a whole panel or two, in any product of a language model.
+constexpr int64_t kAheadBytes = 8 << 10;
+
+// kVectors vectors of output lanes, from `lane` on, of a panel for kRows rows of x: out[r][lane …].
+// kHalves: a weight group is half an activation group (16 columns).
+template <class Dot, int kBits, bool kHalves, int kRows, int kVectors>
 HWY_INLINE void panel_lanes(const PanelStorage& w, const uint8_t* panel, const GroupInput* x,
-                            int64_t x_stride, size_t lane, float (*out)[kPanelRows]) {
+                            int64_t x_stride, size_t lane, bool ahead, float (*out)[kPanelRows]) {
   const FloatTag d;
+  const size_t lanes = hn::Lanes(d);
   const int64_t groups = w.padded_columns / kActivationGroup;
+  const int64_t group_bytes = groups > 0 ? w.panel_bytes / groups : 0;
   const int shift = w.group_size == 128 ? 2 : (w.group_size == 64 ? 1 : 0);
   const uint8_t* scales = panel + w.scales_offset;
   const uint8_t* biases = panel + w.biases_offset;
-  FloatVec totals[kRows];
+  FloatVec totals[kRows][kVectors];
   POME_UNROLL
-  for (int r = 0; r < kRows; ++r) {
-    totals[r] = hn::Zero(d);
+  for (int i = 0; i < kRows * kVectors; ++i) {
+    totals[i / kVectors][i % kVectors] = hn::Zero(d);
   }
   for (int64_t g = 0; g < groups; ++g) {
     const uint8_t* codes = panel + g * (kBits * 64) + lane * 4;
+    if (ahead) {
+      const uint8_t* next = panel + kAheadBytes + g * group_bytes;
+      POME_UNROLL
+      for (int line = 0; line <= kBits; ++line) {
+        hwy::Prefetch(next + line * 64);
+      }
+    }
     constexpr int kParts = kHalves ? 2 : 1;
     for (int part = 0; part < kParts; ++part) {
-      typename Dot::Sum sums[kRows];
+      typename Dot::Sum sums[kRows][kVectors];
       POME_UNROLL
-      for (int r = 0; r < kRows; ++r) {
-        sums[r] = Dot::zero();
+      for (int i = 0; i < kRows * kVectors; ++i) {
+        sums[i / kVectors][i % kVectors] = Dot::zero();
       }
       constexpr int kBlocks = kBits / kParts;
       POME_UNROLL
       for (int b = part * kBlocks; b < (part + 1) * kBlocks; ++b) {
-        const auto block = hn::LoadU(CodeTag(), codes + b * 64);
+        const auto block = [&](int v) {
+          return hn::LoadU(CodeTag(), codes + b * 64 + static_cast<size_t>(v) * lanes * 4);
+        };
         if constexpr (kBits == 4) {
-          const auto low = Dot::low_codes(block);
-          const auto high = Dot::high_codes(block);
-          POME_UNROLL
-          for (int r = 0; r < kRows; ++r) {
-            const GroupInput& in = x[r * x_stride + g];
-            sums[r] = Dot::add(sums[r], low, in, 2 * b);
-            sums[r] = Dot::add(sums[r], high, in, 2 * b + 1);
-          }
+          add_quad<Dot, kRows, kVectors>(
+              sums, [&](int v) { return Dot::low_codes(block(v)); }, x + g, x_stride, 2 * b);
+          add_quad<Dot, kRows, kVectors>(
+              sums, [&](int v) { return Dot::high_codes(block(v)); }, x + g, x_stride, 2 * b + 1);
         } else {
-          const auto whole = Dot::codes(block);
-          POME_UNROLL
-          for (int r = 0; r < kRows; ++r) {
-            sums[r] = Dot::add(sums[r], whole, x[r * x_stride + g], b);
-          }
+          add_quad<Dot, kRows, kVectors>(
+              sums, [&](int v) { return Dot::codes(block(v)); }, x + g, x_stride, b);
         }
       }
       const int64_t factor = kHalves ? 2 * g + part : g >> shift;
-      const FloatVec scale = load_factors(w, scales, factor, lane);
-      const FloatVec bias = w.stored_biases ? load_factors(w, biases, factor, lane) : hn::Zero(d);
       POME_UNROLL
-      for (int r = 0; r < kRows; ++r) {
-        const GroupInput& in = x[r * x_stride + g];
-        totals[r] = add_group(w, Dot::total(sums[r]), totals[r], scale, bias, in.scale,
-                              kHalves ? in.half_sums[part] : in.sum,
-                              kHalves ? in.half_weighted[part] : in.weighted);
+      for (int v = 0; v < kVectors; ++v) {
+        const size_t at = lane + static_cast<size_t>(v) * lanes;
+        const FloatVec scale = load_factors(w, scales, factor, at);
+        const FloatVec bias = w.stored_biases ? load_factors(w, biases, factor, at) : hn::Zero(d);
+        POME_UNROLL
+        for (int r = 0; r < kRows; ++r) {
+          const GroupInput& in = x[r * x_stride + g];
+          totals[r][v] = add_group(w, Dot::total(sums[r][v]), totals[r][v], scale, bias, in.scale,
+                                   kHalves ? in.half_sums[part] : in.sum,
+                                   kHalves ? in.half_weighted[part] : in.weighted);
+        }
       }
     }
   }
   POME_UNROLL
   for (int r = 0; r < kRows; ++r) {
-    hn::StoreU(totals[r], d, out[r] + lane);
+    POME_UNROLL
+    for (int v = 0; v < kVectors; ++v) {
+      hn::StoreU(totals[r][v], d, out[r] + lane + static_cast<size_t>(v) * lanes);
+    }
   }
 }
 
 using PanelFunction = void (*)(const PanelStorage&, const uint8_t*, const GroupInput*, int64_t,
-                               float (*)[kPanelRows]);
+                               bool, float (*)[kPanelRows]);
 
 template <class Dot, int kBits, bool kHalves, int kRows>
 void panel_rows(const PanelStorage& w, const uint8_t* panel, const GroupInput* x, int64_t x_stride,
-                float (*out)[kPanelRows]) {
-  for (size_t lane = 0; lane < kPanelRows; lane += hn::Lanes(FloatTag())) {
-    panel_lanes<Dot, kBits, kHalves, kRows>(w, panel, x, x_stride, lane, out);
+                bool ahead, float (*out)[kPanelRows]) {
+  const size_t lanes = hn::Lanes(FloatTag()) * Dot::kVectors;
+  for (size_t lane = 0; lane < kPanelRows; lane += lanes) {
+    panel_lanes<Dot, kBits, kHalves, kRows, Dot::kVectors>(w, panel, x, x_stride, lane,
+                                                           ahead && lane == 0, out);
   }
 }
 
@@ -188,9 +224,11 @@ void product_panels(const QuantizedProduct& p, bool dot_product, const GroupInpu
       const int count = static_cast<int>(size == 3 ? rows_max : int64_t{1} << size);
       const GroupInput* in = x + r * groups;
       for (int64_t panel = first_panel; panel < last_panel; ++panel) {
-        functions.by_rows[size](*p.w, p.w->panel(panel), in, groups, tile);
+        const bool ahead = r == 0;
+        functions.by_rows[size](*p.w, p.w->panel(panel), in, groups, ahead, tile);
         if (p.gated) {
-          functions.by_rows[size](*p.w, p.w->panel(panel + p.w->panels() / 2), in, groups, up);
+          functions.by_rows[size](*p.w, p.w->panel(panel + p.w->panels() / 2), in, groups, ahead,
+                                  up);
         }
         store_tile(p, panel, first + r, count, tile, up);
       }
@@ -255,13 +293,21 @@ int64_t rows_of_block(int64_t groups) {
   return std::clamp<int64_t>(rows / 8 * 8, 8, 256);
 }
 
-// A range of panels is worth claiming from about this many bytes of codes, counted once for each
-// tile of rows. Many rows want a few panels that pass by together; few rows stay in the first-level
-// cache anyway and gain more from ranges that the threads can share evenly.
-int64_t panels_of_range(const PanelStorage& w, int64_t rows) {
+// Few rows read their weights from memory, so a range is long enough to be asked for ahead, and
+// there are enough of them for the threads to share evenly. Many rows want a few panels that pass
+// by together, and a range is worth claiming from 16 KiB of codes, counted once for each tile of
+// rows.
+int64_t panels_of_range(const PanelStorage& w, int64_t panels, int64_t rows) {
   constexpr int64_t kBytes = 16 << 10;
+  constexpr int64_t kBytesMax = 128 << 10;
+  constexpr int64_t kRanges = 8;
   constexpr int64_t kFewRows = 32;
-  return std::max<int64_t>(rows <= kFewRows ? 1 : 4, kBytes / (w.panel_bytes * ((rows + 7) / 8)));
+  const int64_t bytes = w.panel_bytes * ((rows + 7) / 8);
+  if (rows > kFewRows) {
+    return std::max<int64_t>(4, kBytes / bytes);
+  }
+  const int64_t wanted = std::clamp(panels * bytes / kRanges, kBytes, kBytesMax);
+  return std::max<int64_t>(1, wanted / bytes);
 }
 
 }  // namespace
@@ -284,7 +330,7 @@ void run_quantized_product(const QuantizedProduct& p) {
       HWY_DYNAMIC_DISPATCH(quantize_rows)
       (x + begin * p.w->columns, p.w->columns, dot_product, end - begin, inputs + begin * groups);
     });
-    parallel_for(panels, panels_of_range(*p.w, rows), [&](int64_t begin, int64_t end) {
+    parallel_for(panels, panels_of_range(*p.w, panels, rows), [&](int64_t begin, int64_t end) {
       HWY_DYNAMIC_DISPATCH(product_panels)(p, dot_product, inputs, first, rows, begin, end);
     });
   }

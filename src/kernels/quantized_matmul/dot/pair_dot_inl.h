@@ -15,6 +15,8 @@ namespace pome::kernels::HWY_NAMESPACE {
 // 16-bit activations against codes widened to 16 bits: pairs of products into 32 bits.
 struct PairDot {
   static constexpr int kRowsMax = 4;
+  // An activation is loaded once for so many vectors.
+  static constexpr int kVectors = hn::MaxLanes(FloatTag()) < 16 ? 2 : 1;
   using Sum = IntVec;
   // Columns 0 and 2, and 1 and 3, of the quad.
   struct Codes {
@@ -65,7 +67,12 @@ struct PairDot {
     const ShortTag ds;
     const auto even = hn::BitCast(ds, hn::Set(d, load_word(x.planes + quad * 8)));
     const auto odd = hn::BitCast(ds, hn::Set(d, load_word(x.planes + quad * 8 + 4)));
-    return hn::Add(sum, hn::Add(multiply_pairs(codes.even, even), multiply_pairs(codes.odd, odd)));
+    sum = hn::Add(sum, hn::Add(multiply_pairs(codes.even, even), multiply_pairs(codes.odd, odd)));
+#if HWY_ARCH_X86
+    // Else g++ computes all products of a group first, and stores them where registers run out.
+    asm("" : "+v"(sum.raw));
+#endif
+    return sum;
   }
 
   static HWY_INLINE void quantize(const float* x, GroupInput& out) {

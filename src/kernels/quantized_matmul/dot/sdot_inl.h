@@ -18,6 +18,7 @@ namespace pome::kernels::HWY_NAMESPACE {
 // activations puts the shift back exactly.
 struct SdotDot {
   static constexpr int kRowsMax = 4;
+  static constexpr int kVectors = 1;
   struct Sum {
     int32x4_t high;
     int32x4_t low;

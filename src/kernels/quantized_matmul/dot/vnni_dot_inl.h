@@ -19,6 +19,7 @@ namespace pome::kernels::HWY_NAMESPACE {
 // its intrinsic wants.
 struct VnniDot {
   static constexpr int kRowsMax = 8;
+  static constexpr int kVectors = 1;
   struct Sum {
     __m512i high;
     __m512i low;
