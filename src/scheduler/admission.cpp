@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <map>
 
@@ -156,22 +157,25 @@ bool Scheduler::has_room(const Sequence& sequence, bool is_short,
   if (!is_short && slots <= slots_reserved(options_.max_running_requests)) {
     return false;
   }
-  const std::vector<int32_t> opened =
-      cache_.pages_opened(sequence.request.cache_namespace, sequence.tokens, sequence.matched);
   const auto reserve = static_cast<int32_t>(std::min<int64_t>(
       kReserveTokens, cache_.tokens_max(options_.chunk_tokens_max) / kReservePart));
-  for (size_t group = 0; group < cache_.group_count(); ++group) {
-    int32_t needed = cache_.pages_needed(group, sequence.matched, tokens_expected(sequence),
-                                         options_.chunk_tokens_max) +
-                     owed[group] + opened[group];
+  std::vector<int32_t> left(cache_.group_count());
+  for (size_t group = 0; group < left.size(); ++group) {
+    int32_t needed =
+        owed[group] + cache_.pages_needed(group, sequence.matched, tokens_expected(sequence),
+                                          options_.chunk_tokens_max);
     if (!is_short) {
       needed += cache_.pages_needed(group, 0, reserve, options_.chunk_tokens_max);
     }
-    if (cache_.pages_available(group) < needed) {
+    left[group] = cache_.pages_available(group) - needed;
+    if (left[group] < 0) {
       return false;
     }
   }
-  return true;
+  // Walks the tree, so it is asked last.
+  const std::vector<int32_t> opened =
+      cache_.pages_opened(sequence.request.cache_namespace, sequence.tokens, sequence.matched);
+  return std::equal(opened.begin(), opened.end(), left.begin(), std::less_equal<>());
 }
 
 // What the running sequences are still expected to take, by group.
