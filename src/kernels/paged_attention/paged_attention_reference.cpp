@@ -1,5 +1,9 @@
 #include <algorithm>
+#include <bit>
+#include <functional>
 #include <limits>
+#include <map>
+#include <numeric>
 #include <vector>
 
 #include "kernels/paged_attention/paged_attention.h"
@@ -124,25 +128,78 @@ mx::array finished(SoftmaxState state, const AttentionOptions& options) {
   return mx::transpose(out, {0, 2, 1, 3});
 }
 
-// Some rows of the batch that have `tokens` tokens each.
+// Rows that are attended together, as indices into the batch; the shorter ones are filled up.
+struct RowSet {
+  std::vector<int32_t> rows;
+  int tokens = 1;  // of the longest
+};
+
+// Rows of similar length share a set, so that filling up at most doubles the work and the number of
+// operations does not grow with the batch; a set is what one gather holds.
+std::vector<RowSet> row_sets(const PagedRows& rows, const KvPages& pages, int q_heads) {
+  std::map<int, RowSet> open;  // by the bits of the number of tokens
+  std::vector<RowSet> sets;
+  for (size_t row = 0; row < rows.row_tokens.size(); ++row) {
+    const int tokens = rows.row_tokens[row];
+    if (tokens == 0) {
+      continue;
+    }
+    const auto bits = static_cast<int>(std::bit_width(static_cast<uint32_t>(tokens)));
+    RowSet& set = open[bits];
+    set.rows.push_back(static_cast<int32_t>(row));
+    set.tokens = std::max(set.tokens, tokens);
+    if (static_cast<int>(set.rows.size()) >= tile_of(rows, pages, q_heads, tokens).rows) {
+      sets.push_back(std::move(set));
+      open.erase(bits);
+    }
+  }
+  for (auto& [bits, set] : open) {
+    sets.push_back(std::move(set));
+  }
+  return sets;
+}
+
+bool ascending(const std::vector<int32_t>& values) {
+  return std::adjacent_find(values.begin(), values.end(), std::greater_equal<>()) == values.end();
+}
+
+// A set's queries, and what says which keys are theirs.
 struct RowGroup {
   mx::array q;           // [R, Hq, tokens, D]
   mx::array page_table;  // [R, P]
   mx::array kv_lengths;  // [R]
+  mx::array starts;      // [R]: positions of the first tokens
   int tokens = 1;
 };
 
-RowGroup rows_between(const mx::array& q, const PagedRows& rows, int begin, int end,
-                      int first_token, int tokens) {
-  const int count = end - begin;
-  const mx::array own = mx::slice(q, mx::Shape{first_token, 0, 0},
-                                  mx::Shape{first_token + count * tokens, q.shape(1), q.shape(2)});
-  return {
-      .q = mx::transpose(mx::reshape(own, {count, tokens, q.shape(1), q.shape(2)}), {0, 2, 1, 3}),
-      .page_table =
-          mx::slice(rows.page_table, mx::Shape{begin, 0}, mx::Shape{end, rows.page_table.shape(1)}),
-      .kv_lengths = mx::slice(rows.kv_lengths, mx::Shape{begin}, mx::Shape{end}),
-      .tokens = tokens};
+// `first_tokens`, [R of the batch]: where each row's tokens begin in q.
+RowGroup group_of(const mx::array& q, const PagedRows& rows, const RowSet& set,
+                  const std::vector<int32_t>& first_tokens) {
+  std::vector<int32_t> tokens;
+  std::vector<int32_t> counts;
+  for (const int32_t row : set.rows) {
+    const int32_t count = rows.row_tokens[static_cast<size_t>(row)];
+    counts.push_back(count);
+    for (int i = 0; i < set.tokens; ++i) {
+      tokens.push_back(first_tokens[static_cast<size_t>(row)] + std::min(i, count - 1));
+    }
+  }
+  const auto count = static_cast<int>(set.rows.size());
+  const auto as_array = [](const std::vector<int32_t>& values, const mx::Shape& shape) {
+    return mx::array(values.data(), shape, mx::int32);
+  };
+  const bool all = count == rows.page_table.shape(0);
+  const mx::array picked = as_array(set.rows, {count});
+  const mx::array lengths = all ? rows.kv_lengths : mx::take(rows.kv_lengths, picked, 0);
+  const bool as_they_lie =
+      all && static_cast<int>(tokens.size()) == q.shape(0) && ascending(tokens);
+  const mx::array own = as_they_lie ? mx::reshape(q, {count, set.tokens, q.shape(1), q.shape(2)})
+                                    : mx::take(q, as_array(tokens, {count, set.tokens}), 0);
+  return {.q = mx::transpose(own, {0, 2, 1, 3}),
+          .page_table = all ? rows.page_table : mx::take(rows.page_table, picked, 0),
+          .kv_lengths = lengths,
+          .starts = lengths - as_array(counts, {count}),
+          .tokens = set.tokens};
 }
 
 // Output [R · tokens, Hq, D]. A block of pages is gathered, and a tile of tokens scored, when the
@@ -169,7 +226,7 @@ mx::array attend_rows(const KvPages& pages, const RowGroup& group, const Tile& t
       if (t > 0) {
         q = mx::depends({q}, {*after})[0];
       }
-      const mx::array positions = mx::expand_dims(group.kv_lengths - mx::array(group.tokens), 1) +
+      const mx::array positions = mx::expand_dims(group.starts, 1) +
                                   mx::reshape(mx::arange(first, last), {1, last - first});
       const mx::array mask = visible(positions, group.kv_lengths, page * pages.page_tokens(),
                                      (end - page) * pages.page_tokens(), options.window);
@@ -189,37 +246,49 @@ mx::array attend_rows(const KvPages& pages, const RowGroup& group, const Tile& t
   return mx::flatten(mx::concatenate(outs, 1), 0, 1);
 }
 
+// The outputs of all sets, [their tokens, Hq, D] each, as the batch's tokens lie; a token that no
+// row has, place -1, gets zeros.
+mx::array in_order(std::vector<mx::array> outs, std::vector<int32_t> places, const mx::array& q) {
+  int32_t count = 0;
+  for (const mx::array& out : outs) {
+    count += out.shape(0);
+  }
+  if (std::find(places.begin(), places.end(), -1) != places.end()) {
+    outs.push_back(mx::zeros({1, q.shape(1), q.shape(2)}, mx::float32));
+    std::replace(places.begin(), places.end(), -1, count);
+  }
+  const mx::array out = outs.size() == 1 ? outs[0] : mx::concatenate(outs, 0);
+  const bool as_they_lie = out.shape(0) == q.shape(0) && ascending(places);
+  return as_they_lie ? out : mx::take(out, mx::array(places.data(), {q.shape(0)}, mx::int32), 0);
+}
+
 }  // namespace
 
-// Rows of one token, the decoding ones, are attended together; every other row alone.
 mx::array paged_attention(const mx::array& queries_in, const KvPages& pages, const PagedRows& rows,
                           const AttentionOptions& options) {
   const mx::array q = pages.coded ? rotate_heads(queries_in, Rotated::query) : queries_in;
-  const auto row_count = static_cast<int>(rows.row_tokens.size());
+  std::vector<int32_t> first_tokens;
+  int32_t sum = 0;
+  for (const int32_t tokens : rows.row_tokens) {
+    first_tokens.push_back(sum);
+    sum += tokens;
+  }
   std::vector<mx::array> outs;
-  int token = 0;
-  for (int row = 0; row < row_count;) {
-    const int tokens = rows.row_tokens[static_cast<size_t>(row)];
-    if (tokens == 0) {
-      ++row;
-      continue;
-    }
-    const Tile tile = tile_of(rows, pages, q.shape(1), tokens);
-    int end = row + 1;
-    while (tokens == 1 && end < row_count && end - row < tile.rows &&
-           rows.row_tokens[static_cast<size_t>(end)] == 1) {
-      ++end;
-    }
-    const RowGroup group = rows_between(q, rows, row, end, token, tokens);
+  std::vector<int32_t> places(static_cast<size_t>(q.shape(0)), -1);  // of each token in the outputs
+  int32_t place = 0;
+  for (const RowSet& set : row_sets(rows, pages, q.shape(1))) {
+    const RowGroup group = group_of(q, rows, set, first_tokens);
     const auto after = outs.empty() ? std::nullopt : std::optional<mx::array>(outs.back());
+    const Tile tile = tile_of(rows, pages, q.shape(1), set.tokens);
     outs.push_back(attend_rows(pages, group, tile, options, after));
-    token += (end - row) * tokens;
-    row = end;
+    for (const int32_t row : set.rows) {
+      const int32_t count = rows.row_tokens[static_cast<size_t>(row)];
+      std::iota(places.begin() + first_tokens[static_cast<size_t>(row)],
+                places.begin() + first_tokens[static_cast<size_t>(row)] + count, place);
+      place += set.tokens;
+    }
   }
-  if (token < q.shape(0)) {
-    outs.push_back(mx::zeros({q.shape(0) - token, q.shape(1), q.shape(2)}, mx::float32));
-  }
-  return mx::concatenate(outs, 0);
+  return in_order(std::move(outs), std::move(places), q);
 }
 
 int64_t attention_bytes_max(int64_t rows, int64_t tokens, int64_t kv_heads, int64_t head_dim) {
