@@ -93,17 +93,18 @@ HWY_INLINE void sum_columns(const ScoreRows weights, const Rows& v, Span span, i
     }
   }
   for (int key = span.begin; key < span.end; ++key) {
-    FloatVec values[kWide];
-    POME_UNROLL
-    for (int j = 0; j < kWide; ++j) {
-      values[j] = v.load(key, c + j * lanes);
-    }
+    FloatVec weight[kQ];
     POME_UNROLL
     for (int i = 0; i < kQ; ++i) {
-      const FloatVec weight = hn::Set(d, weights[i][first + key]);
+      weight[i] = hn::Set(d, weights[i][first + key]);
+    }
+    // One vector of values at a time: on 16 registers the sums of three queries just fit.
+    POME_UNROLL
+    for (int j = 0; j < kWide; ++j) {
+      const FloatVec values = v.load(key, c + j * lanes);
       POME_UNROLL
-      for (int j = 0; j < kWide; ++j) {
-        sums[i][j] = hn::MulAdd(weight, values[j], sums[i][j]);
+      for (int i = 0; i < kQ; ++i) {
+        sums[i][j] = hn::MulAdd(weight[i], values, sums[i][j]);
       }
     }
   }
@@ -137,9 +138,10 @@ template <int kQ, class Rows>
 HWY_INLINE void sum_values(const ScoreRows weights, const Rows& v, Span span, int dim, int first,
                            SoftmaxState* states) {
   const auto lanes = static_cast<int>(hn::Lanes(FloatTag()));
+  constexpr int kWide = kQ > 3 && hn::MaxLanes(FloatTag()) < 16 ? 2 : 4;
   int c = 0;
-  for (; c + 4 * lanes <= dim; c += 4 * lanes) {
-    sum_columns<kQ, 4>(weights, v, span, first, c, states);
+  for (; c + kWide * lanes <= dim; c += kWide * lanes) {
+    sum_columns<kQ, kWide>(weights, v, span, first, c, states);
   }
   for (; c + lanes <= dim; c += lanes) {
     sum_columns<kQ, 1>(weights, v, span, first, c, states);
