@@ -5,6 +5,7 @@ mod bpe;
 mod bpe_files;
 mod buffer;
 mod gguf;
+mod grammar;
 mod hub;
 mod pieces;
 mod python;

@@ -77,6 +77,20 @@ impl PomeTokenizer {
         self.inner.id_to_token(id)
     }
 
+    pub(crate) fn vocab_tokens(&self) -> usize {
+        self.vocab_tokens
+    }
+
+    /// What the token adds to the decoded bytes, or its own text where it is a control token; and which it is.
+    pub(crate) fn token_bytes(&self, id: u32) -> Option<(Vec<u8>, bool)> {
+        let text = self.token(id)?;
+        if self.specials.binary_search(&(id as i32)).is_ok() {
+            return Some((text.into_bytes(), true));
+        }
+        let (bytes, kind) = self.rule.bytes(&text);
+        (kind != KIND_NONE).then_some((bytes, false))
+    }
+
     fn encode(
         &self,
         text: &str,

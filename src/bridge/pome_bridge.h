@@ -1,4 +1,4 @@
-/* The only border to Rust: tokenizers, chat templates, downloads. Plain C.
+/* The only border to Rust: tokenizers, chat templates, grammars, downloads. Plain C.
  *
  * Calls return 0, or a code with a message in *error (which may be NULL; free it with
  * pome_buffer_free). Texts are UTF-8 and are read during the call only. Objects are immutable after
@@ -127,6 +127,39 @@ void pome_template_free(PomeTemplate* compiled);
  * shifted to local time. */
 int32_t pome_template_render(const PomeTemplate* compiled, PomeText context_json, int64_t now_s,
                              PomeBuffer* out, PomeBuffer* error);
+
+/* ---- grammars
+ * --------------------------------------------------------------------------------------------- */
+
+typedef struct PomeGrammars PomeGrammars; /* compiles for one tokenizer */
+typedef struct PomeGrammar PomeGrammar;
+typedef struct PomeMatcher PomeMatcher; /* one output; for one thread at a time */
+
+enum { POME_GRAMMAR_JSON_SCHEMA = 0, POME_GRAMMAR_REGEX = 1, POME_GRAMMAR_LARK = 2 };
+enum { POME_MATCHER_OPEN = 0, POME_MATCHER_MAY_END = 1, POME_MATCHER_COMPLETE = 2 };
+
+/* Needs nothing of the tokenizer afterwards. `eos` end an output where the grammar lets it end. */
+int32_t pome_grammars_new(const PomeTokenizer* tokenizer, const int32_t* eos, size_t eos_count,
+                          PomeGrammars** out, PomeBuffer* error);
+void pome_grammars_free(PomeGrammars* grammars);
+
+/* Refuses what it cannot hold an output to. Work and memory are bounded, given that the text's
+ * length is: the caller bounds that. */
+int32_t pome_grammar_compile(const PomeGrammars* grammars, int32_t kind, PomeText text,
+                             PomeGrammar** out, PomeBuffer* error);
+void pome_grammar_free(PomeGrammar* grammar);
+
+/* At the grammar's beginning; independent of the grammar and of other matchers. */
+int32_t pome_matcher_new(const PomeGrammar* grammar, PomeMatcher** out, PomeBuffer* error);
+void pome_matcher_free(PomeMatcher* matcher);
+/* Bit t % 32 of word t / 32: whether token t may come next. An error where none may, or where
+ * finding out takes too much work; the matcher is of no use then. */
+int32_t pome_matcher_allowed(PomeMatcher* matcher, uint32_t* words, size_t word_count,
+                             PomeBuffer* error);
+/* Takes a token; refused, without effect, where it is not allowed. *state (or NULL) is then
+ * POME_MATCHER_... */
+int32_t pome_matcher_accept(PomeMatcher* matcher, int32_t token, int32_t* state, PomeBuffer* error);
+int32_t pome_matcher_state(PomeMatcher* matcher, int32_t* state, PomeBuffer* error);
 
 /* ---- downloads ------------------------------------------------------------------------- */
 

@@ -285,4 +285,8 @@ size_t Tokenizer::stripped_spaces() const {
   return pome_tokenizer_strip_start(state_->handle.get());
 }
 
+const PomeTokenizer* Tokenizer::handle() const {
+  return state_->handle.get();
+}
+
 }  // namespace pome::text

@@ -96,6 +96,9 @@ class Tokenizer {
   // How many spaces decoding drops at the very start of a text (Llama 2: 1).
   size_t stripped_spaces() const;
 
+  // For what the bridge makes of it.
+  const PomeTokenizer* handle() const;
+
  private:
   struct State;
   explicit Tokenizer(std::shared_ptr<const State> state) : state_(std::move(state)) {}
