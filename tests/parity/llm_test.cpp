@@ -195,29 +195,28 @@ TEST_P(LlmParity, RowsOfARaggedBatchEqualTheSameRowsAlone) {
   }
 }
 
-// Rows of `tokens` tokens each, every other one of one more if `ragged`.
-int64_t operations(const models::LanguageModel& model, int32_t batch, int32_t tokens, bool ragged) {
-  TestSequences sequences(model, {.sequences = batch});
-  std::vector<RowTokens> rows;
-  for (int32_t s = 0; s < batch; ++s) {
-    rows.push_back({s, prompt(s, s + tokens + (ragged ? s % 2 : 0)), Outputs::last});
-  }
-  std::vector<mx::array> outputs = {sequences.step(rows).logits};
-  for (const mx::array& pages : sequences.handles()) {
-    outputs.push_back(pages);
-  }
-  return test::count_nodes(outputs).total;
-}
-
 TEST_P(LlmParity, AStepHasAsManyOperationsForAnyBatch) {
-  for (const auto [tokens, ragged] : {std::pair(1, false), std::pair(4, true)}) {
+  // Rows of `tokens` tokens each, every other one of one more if `ragged`.
+  const auto operations = [&](int32_t batch, int32_t tokens, bool ragged) {
+    TestSequences sequences(*model_, {.sequences = batch});
+    std::vector<RowTokens> rows;
+    for (int32_t s = 0; s < batch; ++s) {
+      rows.push_back({s, prompt(s, s + tokens + (ragged ? s % 2 : 0)), Outputs::last});
+    }
+    std::vector<mx::array> outputs = {sequences.step(rows).logits};
+    for (const mx::array& pages : sequences.handles()) {
+      outputs.push_back(pages);
+    }
+    return test::count_nodes(outputs).total;
+  };
+  for (const bool ragged : {false, true}) {
     std::vector<int64_t> counts;
     // MLX leaves out broadcasts over a single row, so plain operations are counted from two rows
     // on.
     for (int32_t batch : {GetParam().own_kernels ? 1 : 2, 3, 8}) {
-      counts.push_back(operations(*model_, batch, tokens, ragged));
+      counts.push_back(operations(batch, ragged ? 4 : 1, ragged));
     }
-    EXPECT_THAT(counts, ::testing::Each(counts.front())) << tokens << " tokens a row";
+    EXPECT_THAT(counts, ::testing::Each(counts.front())) << (ragged ? "prefill" : "decode");
   }
 }
 

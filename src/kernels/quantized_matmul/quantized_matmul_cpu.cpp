@@ -69,6 +69,37 @@ HWY_INLINE void add_quad(typename Dot::Sum (&sums)[kRows][kVectors], Codes codes
 // asked for so many bytes ahead: a whole panel or two, in any product of a language model.
 constexpr int64_t kAheadBytes = 8 << 10;
 
+// The codes of a group and its scales, kAheadBytes further on.
+template <int kBits>
+HWY_INLINE void ask_ahead(const uint8_t* group) {
+  POME_UNROLL
+  for (int line = 0; line <= kBits; ++line) {
+    hwy::Prefetch(group + kAheadBytes + line * 64);
+  }
+}
+
+// Blocks [begin, end) of a group's codes: a quad of columns each, or two of 4 bits.
+template <class Dot, int kBits, int kRows, int kVectors>
+HWY_INLINE void add_blocks(typename Dot::Sum (&sums)[kRows][kVectors], const uint8_t* codes,
+                           const GroupInput* x, int64_t x_stride, int begin, int end) {
+  POME_UNROLL
+  for (int b = begin; b < end; ++b) {
+    const auto block = [&](int v) {
+      return hn::LoadU(CodeTag(),
+                       codes + b * 64 + static_cast<size_t>(v) * hn::Lanes(FloatTag()) * 4);
+    };
+    if constexpr (kBits == 4) {
+      add_quad<Dot, kRows, kVectors>(
+          sums, [&](int v) { return Dot::low_codes(block(v)); }, x, x_stride, 2 * b);
+      add_quad<Dot, kRows, kVectors>(
+          sums, [&](int v) { return Dot::high_codes(block(v)); }, x, x_stride, 2 * b + 1);
+    } else {
+      add_quad<Dot, kRows, kVectors>(
+          sums, [&](int v) { return Dot::codes(block(v)); }, x, x_stride, b);
+    }
+  }
+}
+
 // kVectors vectors of output lanes, from `lane` on, of a panel for kRows rows of x: out[r][lane …].
 // kHalves: a weight group is half an activation group (16 columns).
 template <class Dot, int kBits, bool kHalves, int kRows, int kVectors>
@@ -89,11 +120,7 @@ HWY_INLINE void panel_lanes(const PanelStorage& w, const uint8_t* panel, const G
   for (int64_t g = 0; g < groups; ++g) {
     const uint8_t* codes = panel + g * (kBits * 64) + lane * 4;
     if (ahead) {
-      const uint8_t* next = panel + kAheadBytes + g * group_bytes;
-      POME_UNROLL
-      for (int line = 0; line <= kBits; ++line) {
-        hwy::Prefetch(next + line * 64);
-      }
+      ask_ahead<kBits>(panel + g * group_bytes);
     }
     constexpr int kParts = kHalves ? 2 : 1;
     for (int part = 0; part < kParts; ++part) {
@@ -103,21 +130,8 @@ HWY_INLINE void panel_lanes(const PanelStorage& w, const uint8_t* panel, const G
         sums[i / kVectors][i % kVectors] = Dot::zero();
       }
       constexpr int kBlocks = kBits / kParts;
-      POME_UNROLL
-      for (int b = part * kBlocks; b < (part + 1) * kBlocks; ++b) {
-        const auto block = [&](int v) {
-          return hn::LoadU(CodeTag(), codes + b * 64 + static_cast<size_t>(v) * lanes * 4);
-        };
-        if constexpr (kBits == 4) {
-          add_quad<Dot, kRows, kVectors>(
-              sums, [&](int v) { return Dot::low_codes(block(v)); }, x + g, x_stride, 2 * b);
-          add_quad<Dot, kRows, kVectors>(
-              sums, [&](int v) { return Dot::high_codes(block(v)); }, x + g, x_stride, 2 * b + 1);
-        } else {
-          add_quad<Dot, kRows, kVectors>(
-              sums, [&](int v) { return Dot::codes(block(v)); }, x + g, x_stride, b);
-        }
-      }
+      add_blocks<Dot, kBits, kRows, kVectors>(sums, codes, x + g, x_stride, part * kBlocks,
+                                              (part + 1) * kBlocks);
       const int64_t factor = kHalves ? 2 * g + part : g >> shift;
       POME_UNROLL
       for (int v = 0; v < kVectors; ++v) {
