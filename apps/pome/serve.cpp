@@ -62,7 +62,9 @@ server::ServerOptions server_options(const Settings& settings, telemetry::Trace*
   options.host = settings.text("--host");
   options.port = static_cast<uint16_t>(*settings.integer("--port"));
   options.api_key = settings.text("--api-key");
+  options.admin_api_key = settings.text("--admin-api-key");
   options.allowed_origins = split_words(settings.text("--allowed-origins"));
+  options.allowed_hosts = split_words(settings.text("--allowed-hosts"));
   options.limits.client_timeout = milliseconds(settings, "--client-timeout");
   options.drain_timeout = milliseconds(settings, "--drain-timeout");
   options.serving.served_model_name = served_name_of(settings);
@@ -145,12 +147,19 @@ void warn_about(const Settings& settings) {
   for (const auto& warning : settings.warnings()) {
     log::warning("{}", warning);
   }
+}
+
+// Whoever reaches the machine could use the model, and the person who typed --host may not know.
+Status check_auth(const Settings& settings) {
   const std::string host = settings.text("--host");
   const bool loopback = host == "localhost" || host == "::1" || host.starts_with("127.");
-  if (!loopback && settings.text("--api-key").empty()) {
-    log::warning("--host {} without --api-key: anybody who reaches this machine can use the model",
-                 host);
+  if (loopback || !settings.text("--api-key").empty() || settings.on("--insecure-no-auth")) {
+    return {};
   }
+  return invalid(fmt::format("--host {} lets anybody who reaches this machine use the model: set "
+                             "--api-key KEY, or --insecure-no-auth if that is what you want",
+                             host),
+                 "host");
 }
 
 // The model's way from its name to its first token, beside a server that answers all the while.
@@ -221,6 +230,9 @@ int serve(const Settings& settings, const hub::Settings& hub, Clock::time_point 
     parent.emplace([&] { ending.on_parent_end(); });
   }
   warn_about(settings);
+  if (const Status auth = check_auth(settings); !auth) {
+    return misused(auth.error());
+  }
   std::unique_ptr<telemetry::Trace> trace;  // outlives engine and server, which record into it
   if (const std::string file = settings.text("--trace-file"); !file.empty()) {
     auto opened = telemetry::Trace::open(file);
@@ -270,6 +282,11 @@ finish what runs and exit; a second Ctrl-C exits at once.
     return misused(settings.error());
   }
   log::set_level(log::parse_level(settings->text("--log-level")).value());
+  if (const std::string file = settings->text("--log-file"); !file.empty()) {
+    if (const Status opened = log::to_file(file); !opened) {
+      return misused(opened.error());
+    }
+  }
   return serve(settings.value(), hub::settings_from(environment), started);
 }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -16,6 +17,9 @@ Result<Level> parse_level(std::string_view name);
 
 // Lines go to standard error; standard output belongs to what the user asked for. Any thread.
 void set_level(Level level);
+// From now on into a file, which becomes FILE.1, FILE.2, … when it has 10 MiB; five of them are
+// kept. Before there are other threads.
+Status to_file(const std::string& path);
 bool enabled(Level level);
 void write(Level level, std::string_view line);
 // The line alone, without time and level, for lines that have a form of their own. Like info.

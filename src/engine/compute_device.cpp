@@ -45,6 +45,18 @@ ComputeDevice gpu_device(const mx::Device& device, const OwnMemory& taken) {
 
 }  // namespace
 
+Status choose_device(DeviceChoice choice) {
+  if (choice == DeviceChoice::automatic) {
+    return {};
+  }
+  const mx::Device device = choice == DeviceChoice::cpu ? mx::Device::cpu : mx::Device::gpu;
+  if (!mx::is_available(device)) {
+    return invalid("[--device] expected auto or cpu: MLX finds no GPU here", "device");
+  }
+  mx::set_default_device(device);
+  return {};
+}
+
 OwnMemory own_memory() {
   return {.system_bytes = private_memory_bytes(::getpid()),
           .mlx_bytes = static_cast<int64_t>(mx::get_active_memory() + mx::get_cache_memory()),

@@ -4,9 +4,15 @@
 #include <string>
 #include <vector>
 
+#include "base/result.h"
+#include "engine/engine_options.h"
 #include "engine/memory/memory_ledger.h"
 
 namespace pome::engine {
+
+// Makes it MLX's default device, for the whole process and before a model is loaded;
+// `invalid_argument` where this machine or MLX's library has none.
+Status choose_device(DeviceChoice choice);
 
 // What this process holds: system memory without what the system can read from files again, and
 // MLX's buffers.

@@ -29,6 +29,9 @@ Result<kvcache::KvFormat> parse_kv_format(std::string_view dtype, int64_t group_
 // Called on the engine thread with each step before it runs. Tests throw or wait here.
 using StepProbe = std::function<void(const scheduler::StepPlan&)>;
 
+// Where MLX computes: on a GPU where it has one, or on the one that is named.
+enum class DeviceChoice { automatic, cpu, gpu };
+
 // Everything that `serve` can set. Zero means "choose" where a comment says so.
 struct EngineOptions {
   std::filesystem::path model_path = {};
@@ -53,6 +56,7 @@ struct EngineOptions {
   int32_t mlx_clear_cache_steps = 256;          // they go back after so many steps; 0: never
   // Where pome processes of this user note what they plan; empty: this one stands alone.
   std::filesystem::path memory_ledger = {};
+  DeviceChoice device = DeviceChoice::automatic;
   bool disable_own_kernels = false;
 
   std::optional<uint64_t> random_seed = {};  // of requests without a seed; absent: from the system

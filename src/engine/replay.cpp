@@ -7,6 +7,7 @@
 #include <map>
 #include <utility>
 
+#include "engine/compute_device.h"
 #include "engine/record/step_record.h"
 #include "engine/token_lane.h"
 #include "kernels/backend.h"
@@ -173,6 +174,7 @@ Result<ReplayReport> replay(const std::filesystem::path& record, const EngineOpt
   }
   mx::set_cache_limit(static_cast<size_t>(options.mlx_cache_bytes));
   kernels::set_own_kernels_enabled(!options.disable_own_kernels);
+  POME_TRY(choose_device(options.device));
   auto model = loader();
   if (!model) {
     return model.error();

@@ -68,7 +68,9 @@ struct Server::Parts {
     http.limits = options.limits;
     http.guards = {.host = options.host,
                    .api_key = options.api_key,
-                   .allowed_origins = options.allowed_origins};
+                   .admin_api_key = options.admin_api_key,
+                   .allowed_origins = options.allowed_origins,
+                   .allowed_hosts = options.allowed_hosts};
     http.routes = routes(front);
     http.on_reply = [this](const Request& request, int status) {
       if (front.model) {

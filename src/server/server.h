@@ -20,7 +20,9 @@ struct ServerOptions {
   std::string host = "127.0.0.1";
   uint16_t port = 30000;                     // 0: a free one, which listen() returns
   std::string api_key;                       // empty: none is asked for
+  std::string admin_api_key;                 // for what touches everybody; empty: as api_key
   std::vector<std::string> allowed_origins;  // beyond pages of this machine; "*" is any
+  std::vector<std::string> allowed_hosts;    // beyond this machine's names; GuardOptions
   HttpLimits limits;
   ServingOptions serving;
   std::chrono::milliseconds drain_timeout{30'000};  // what still runs after so long is cancelled

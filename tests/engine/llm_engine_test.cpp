@@ -10,6 +10,7 @@
 #include <latch>
 
 #include "scheduler/step_plan_json.h"
+#include "tensor/mlx.h"
 #include "toy_model.h"
 
 namespace pome::engine {
@@ -182,6 +183,24 @@ TEST(LlmEngine, RefusesOptionsOutOfRange) {
   LlmEngine engine(options, toy_loader());
   EXPECT_THAT(engine.wait_until_ready(std::chrono::seconds(30)).error().message,
               HasSubstr("--page-size"));
+}
+
+TEST(LlmEngine, ComputesOnTheDeviceThatIsAskedFor) {
+  const mx::Device before = mx::default_device();
+  EngineOptions options = options_of();
+  options.device = DeviceChoice::cpu;
+  EXPECT_EQ(started(options)->model().backend.substr(0, 3), "cpu");
+  options.device = DeviceChoice::gpu;
+  LlmEngine on_gpu(options, toy_loader());
+  const Status ready = on_gpu.wait_until_ready(std::chrono::seconds(120));
+  if (mx::is_available(mx::Device::gpu)) {
+    EXPECT_TRUE(ready.ok());
+    EXPECT_EQ(on_gpu.model().backend.substr(0, 3), "gpu");
+  } else {
+    ASSERT_FALSE(ready.ok());
+    EXPECT_EQ(ready.error().field, "device");
+  }
+  mx::set_default_device(before);
 }
 
 TEST(LlmEngine, UsesNoCpuWhileIdle) {

@@ -98,10 +98,30 @@ class StartTest(program.ProgramTest):
                 self.assertEqual(len(result.stderr.strip().splitlines()), 1, result.stderr)
                 self.assertIn(expected, result.stderr)
 
-    def test_the_network_without_a_key_is_warned_about(self):
-        process, _ = self.serve("--host", "0.0.0.0")
-        self.end(process)
-        self.assertIn("without --api-key", process.stderr.read())
+    def test_the_network_without_a_key_is_refused_with_both_cures(self):
+        for host in ("0.0.0.0", "::"):
+            result = self.run_pome("serve", "--model-path", "echo", "--port", "0", "--host", host)
+            self.assertNotEqual(result.returncode, 0)
+            self.assertEqual(len(result.stderr.strip().splitlines()), 1, result.stderr)
+            self.assertIn("--api-key", result.stderr)
+            self.assertIn("--insecure-no-auth", result.stderr)
+        for cure in (["--insecure-no-auth"], ["--api-key", "secret"]):
+            process, _ = self.serve("--host", "0.0.0.0", *cure)
+            self.end(process)
+
+    def test_an_admins_key_guards_what_touches_everybody(self):
+        _, port = self.serve("--api-key", "user", "--admin-api-key", "admin")
+
+        def status(path: str, key: str) -> int:
+            request = urllib.request.Request(f"http://127.0.0.1:{port}{path}",
+                                             headers={"Authorization": f"Bearer {key}"})
+            try:
+                with urllib.request.urlopen(request, timeout=20) as reply:
+                    return reply.status
+            except urllib.error.HTTPError as refusal:
+                return refusal.code
+        self.assertEqual([status("/v1/models", key) for key in ("user", "admin", "other")], [200, 200, 401])
+        self.assertEqual([status("/flush_cache", key) for key in ("user", "admin")], [401, 200])
 
     def test_pages_of_other_origins_are_let_in_by_name(self):
         page = "https://chat.example"
@@ -118,6 +138,12 @@ class StartTest(program.ProgramTest):
         self.assertEqual(status(port), (403, None))
         _, port = self.serve("--allowed-origins", "http://other.example:8080", page)
         self.assertEqual(status(port), (200, page))
+
+    def test_a_host_is_a_name_and_nothing_else(self):
+        for host in ("https://mac.example", "mac.example:80", "a/b", "", "."):
+            result = self.run_pome("serve", "echo", "--allowed-hosts", host)
+            self.assertNotEqual(result.returncode, 0)
+            self.assertIn("--allowed-hosts (command line): expected names", result.stderr)
 
     def test_an_origin_is_no_address_of_a_page(self):
         for origin in ("chat.example", "https://", "https://chat.example/", "https://chat.example/a"):

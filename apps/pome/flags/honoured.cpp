@@ -70,10 +70,19 @@ std::vector<Flag> server_flags() {
       make(group, {"--host"}, text, "HOST", "127.0.0.1",
            "The address to listen on. `localhost` and 127.0.0.1 answer on IPv4 and IPv6 loopback; "
            "0.0.0.0 answers the "
-           "network, and wants an --api-key."),
+           "network, and wants an --api-key or --insecure-no-auth."),
       make(group, {"--port"}, integer, "PORT", "30000", "The TCP port; 0 takes a free one."),
       make(group, {"--api-key"}, text, "KEY", "",
            "Requests must carry `Authorization: Bearer KEY`."),
+      make(group, {"--admin-api-key"}, text, "KEY", "",
+           "What touches everybody's requests (/flush_cache) must carry this key, which also "
+           "opens everything else. Default: --api-key."),
+      make(group, {"--insecure-no-auth"}, toggle, "", "",
+           "Serve the network without a key: anybody who reaches this machine can use the model."),
+      make(group, {"--allowed-hosts"}, list, "NAME…", "",
+           "The Host names that the server answers to, beside localhost and --host: `mac.example`, "
+           "`.example` with all below it, `*`. Default: no other on a loopback address, any on "
+           "others."),
       make(group, {"--allowed-origins"}, list, "ORIGIN…", "",
            "Pages of these origins (`https://chat.example`, `*` for any) may use the server from a "
            "browser. Default: pages of this machine only."),
@@ -161,6 +170,13 @@ std::vector<Flag> runtime_flags() {
            "Seeds requests that bring none, so that a restarted server repeats itself. Default: "
            "drawn "
            "from the system."),
+      make(group, {"--device"}, text, "DEVICE", "auto",
+           "Where the model runs: `auto` takes the GPU that pome was built for where there is one; "
+           "gpu, mps, metal and cuda ask for it.",
+           {"auto", "cpu", "gpu", "mps", "metal", "cuda"}),
+      make(group, {"--log-file"}, text, "FILE", "",
+           "Log lines go there instead of to standard error; it is kept below 10 MiB, and four "
+           "older ones beside it."),
       make(group, {"--disable-own-kernels"}, toggle, "", "",
            "Run on MLX's operations alone: slower, for comparison and for a chip on which an own "
            "kernel is wrong."),

@@ -105,6 +105,34 @@ bool is_origin(std::string_view text) {
          text.find_first_of("/?# *\t", colon + 3) == std::string_view::npos;
 }
 
+// A name without scheme, port or path; ".example" is every name under it, `*` is any.
+bool is_host(std::string_view text) {
+  const std::string_view name = text.substr(0, 1) == "." ? text.substr(1) : text;
+  return text == "*" ||
+         (!name.empty() && name.find_first_of(":/?#*@ \t") == std::string_view::npos);
+}
+
+Status check_names(const Flag& flag, const std::string& value, const std::string& origin) {
+  const std::vector<std::string> items = split_words(value);
+  const auto wrong_item = [&](auto* is_right) {
+    const auto found = std::find_if_not(items.begin(), items.end(), is_right);
+    return found == items.end() ? std::optional<std::string>() : *found;
+  };
+  if (flag.name() == "--allowed-origins") {
+    if (const auto item = wrong_item(is_origin)) {
+      return wrong(flag, origin, "origins such as https://chat.example, or *", *item);
+    }
+  }
+  if (flag.name() == "--allowed-hosts") {
+    // An unset variable must not open a server that somebody wanted to close.
+    const auto item = items.empty() ? std::optional<std::string>("") : wrong_item(is_host);
+    if (item) {
+      return wrong(flag, origin, "names such as mac.example, .example or *", *item);
+    }
+  }
+  return {};
+}
+
 Result<std::string> check_value(const Flag& flag, const std::vector<std::string>& values,
                                 const std::string& origin) {
   const std::string value = fmt::format("{}", fmt::join(values, " "));
@@ -134,13 +162,7 @@ Result<std::string> check_value(const Flag& flag, const std::vector<std::string>
   if (flag.name().starts_with("--bucket-") && !parse_bounds(value)) {
     return wrong(flag, origin, "rising numbers of seconds above 0", value);
   }
-  if (flag.name() == "--allowed-origins") {
-    for (const std::string& item : split_words(value)) {
-      if (!is_origin(item)) {
-        return wrong(flag, origin, "origins such as https://chat.example, or *", item);
-      }
-    }
-  }
+  POME_TRY(check_names(flag, value, origin));
   POME_TRY(check_range(flag, value, origin));
   return value;
 }

@@ -60,6 +60,10 @@ Result<engine::EngineOptions> options_from(const Settings& settings) {
       parse_bytes(settings.text("--mlx-cache-limit")).value_or(options.mlx_cache_bytes);
   options.memory_ledger = ledger_folder(settings.text("--memory-ledger"));
   options.mlx_clear_cache_steps = whole("--mlx-clear-cache-steps");
+  const std::string device = settings.text("--device");
+  options.device = device == "auto"  ? engine::DeviceChoice::automatic
+                   : device == "cpu" ? engine::DeviceChoice::cpu
+                                     : engine::DeviceChoice::gpu;
   options.disable_own_kernels = settings.on("--disable-own-kernels");
   options.record_steps = settings.text("--record-steps");
   if (const auto seed = settings.integer("--random-seed")) {

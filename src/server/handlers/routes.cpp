@@ -6,14 +6,12 @@ namespace {
 using HandlerFunction = asio::awaitable<void> (*)(ServerContext&, Exchange&);
 
 enum class Match { exact, prefix };
-enum class Key { asked, open };
-
 struct RouteRow {
   const char* method;
   const char* path;
   HandlerFunction handler;
   Match match = Match::exact;
-  Key key = Key::asked;
+  Access access = Access::key;
 };
 
 constexpr RouteRow kRoutes[] = {
@@ -30,17 +28,17 @@ constexpr RouteRow kRoutes[] = {
     {"POST", "/parse_function_call", handle_parse_calls},
     {"POST", "/separate_reasoning", handle_separate_reasoning},
     {"POST", "/abort_request", handle_abort},
-    {"POST", "/flush_cache", handle_flush_cache},
-    {"GET", "/flush_cache", handle_flush_cache},
+    {"POST", "/flush_cache", handle_flush_cache, Match::exact, Access::admin},
+    {"GET", "/flush_cache", handle_flush_cache, Match::exact, Access::admin},
     {"GET", "/get_server_info", handle_server_info},
     {"GET", "/server_info", handle_server_info},
     {"GET", "/get_model_info", handle_model_info},
     {"GET", "/model_info", handle_model_info},
     // What supervisors and scrapers ask carries no prompts and needs no key.
-    {"GET", "/health", handle_health, Match::exact, Key::open},
-    {"GET", "/health_generate", handle_health_generate, Match::exact, Key::open},
-    {"GET", "/metrics", handle_metrics, Match::exact, Key::open},
-    {"GET", "/", handle_root, Match::exact, Key::open},
+    {"GET", "/health", handle_health, Match::exact, Access::open},
+    {"GET", "/health_generate", handle_health_generate, Match::exact, Access::open},
+    {"GET", "/metrics", handle_metrics, Match::exact, Access::open},
+    {"GET", "/", handle_root, Match::exact, Access::open},
 };
 
 }  // namespace
@@ -51,7 +49,7 @@ std::vector<Route> routes(const Front& front) {
     out.push_back({.method = row.method,
                    .path = row.path,
                    .prefix = row.match == Match::prefix,
-                   .needs_key = row.key == Key::asked,
+                   .access = row.access,
                    .handler = [&front, handler = row.handler](Exchange& exchange) {
                      if (front.model) {
                        return handler(*front.model, exchange);

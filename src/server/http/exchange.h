@@ -56,12 +56,16 @@ class Exchange {
 
 using Handler = std::function<asio::awaitable<void>(Exchange&)>;
 
+// Whose requests a route takes: anybody's, those with --api-key, or those with --admin-api-key
+// (with --api-key where no other is set).
+enum class Access { open, key, admin };
+
 // What the session does with a request head, before the body is read.
 struct Route {
   std::string method;
   std::string path;  // ends in '/' and matches any longer path when `prefix`
   bool prefix = false;
-  bool needs_key = true;  // --api-key is asked for
+  Access access = Access::key;
   Handler handler;
 };
 

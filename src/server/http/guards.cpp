@@ -21,6 +21,16 @@ std::string_view origin_authority(std::string_view origin) {
   return scheme == std::string_view::npos ? std::string_view() : origin.substr(scheme + 3);
 }
 
+bool names(const std::vector<std::string>& allowed_hosts, std::string_view name) {
+  return std::any_of(allowed_hosts.begin(), allowed_hosts.end(), [&](const std::string& allowed) {
+    if (allowed[0] == '.') {
+      return name.size() > allowed.size() &&
+             equal_ignoring_case(name.substr(name.size() - allowed.size()), allowed);
+    }
+    return allowed == "*" || equal_ignoring_case(name, host_name(allowed));
+  });
+}
+
 }  // namespace
 
 std::string host_name(std::string_view host_and_port) {
@@ -63,10 +73,12 @@ Status check_host_and_origin(const Request& request, const GuardOptions& options
   if (given && name.empty()) {
     return invalid("the Host header names no host", "Host");
   }
-  if (is_loopback_name(bound) && !host.empty() && !is_loopback_name(name) && name != bound) {
+  const bool checked = is_loopback_name(bound) || !options.allowed_hosts.empty();
+  if (checked && !host.empty() && !is_loopback_name(name) && name != bound &&
+      !names(options.allowed_hosts, name)) {
     return Error{ErrorCode::forbidden,
-                 "the Host header does not name this machine; a server on a loopback address "
-                 "answers to localhost only (--host)",
+                 "the Host header names neither this machine nor an allowed host "
+                 "(--allowed-hosts)",
                  "Host"};
   }
   const auto origin = request.header("Origin");
@@ -93,19 +105,28 @@ std::string allow_origin(const Request& request) {
   return std::string(request.header("Origin").value_or(""));
 }
 
-Status check_api_key(const Request& request, const GuardOptions& options) {
-  if (options.api_key.empty()) {
+Status check_api_key(const Request& request, Access access, const GuardOptions& options) {
+  const bool by_admin = access == Access::admin && !options.admin_api_key.empty();
+  if (access == Access::open || (!by_admin && options.api_key.empty())) {
     return {};
   }
   constexpr std::string_view kScheme = "Bearer ";
   const std::string_view value = request.header("Authorization").value_or("");
   if (value.size() > kScheme.size() &&
-      equal_ignoring_case(value.substr(0, kScheme.size()), kScheme) &&
-      equal_in_constant_time(value.substr(kScheme.size()), options.api_key)) {
-    return {};
+      equal_ignoring_case(value.substr(0, kScheme.size()), kScheme)) {
+    const std::string_view key = value.substr(kScheme.size());
+    const bool admin =
+        !options.admin_api_key.empty() && equal_in_constant_time(key, options.admin_api_key);
+    const bool user = !by_admin && equal_in_constant_time(key, options.api_key);
+    if (admin || user) {
+      return {};
+    }
   }
   return Error{ErrorCode::unauthorized,
-               "expected the header \"Authorization: Bearer KEY\" with the server's --api-key",
+               by_admin ? "expected the header \"Authorization: Bearer KEY\" with the server's "
+                          "--admin-api-key"
+                        : "expected the header \"Authorization: Bearer KEY\" with the server's "
+                          "--api-key",
                "Authorization"};
 }
 

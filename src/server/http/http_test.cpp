@@ -64,14 +64,65 @@ TEST(Guards, AnOpenBindTakesAnyHostAndStillChecksOrigins) {
   EXPECT_FALSE(check_host_and_origin(with({host, {"Origin", "null"}}), options).ok());
 }
 
+TEST(Guards, AllowedHostsAreThoseThatAServerAnswersTo) {
+  for (const char* bound : {"127.0.0.1", "0.0.0.0"}) {
+    const GuardOptions options{.host = bound,
+                               .api_key = "",
+                               .allowed_origins = {},
+                               .allowed_hosts = {"mac.example", ".ts.example"}};
+    const auto passes = [&](const char* host) {
+      return check_host_and_origin(with({{"Host", host}}), options).ok();
+    };
+    for (const char* host : {"mac.example", "MAC.example:30000", "a.ts.example", "localhost:1"}) {
+      EXPECT_TRUE(passes(host)) << host << " on " << bound;
+    }
+    for (const char* host : {"evil.example", "mac.example.evil", "ts.example", "ats.example"}) {
+      EXPECT_FALSE(passes(host)) << host << " on " << bound;
+    }
+  }
+  const GuardOptions any{
+      .host = "127.0.0.1", .api_key = "", .allowed_origins = {}, .allowed_hosts = {"*"}};
+  EXPECT_TRUE(check_host_and_origin(with({{"Host", "anything.example"}}), any).ok());
+}
+
 TEST(Guards, AKeyIsComparedWhole) {
   const GuardOptions options{.host = "", .api_key = "secret", .allowed_origins = {}};
-  EXPECT_TRUE(check_api_key(with({{"authorization", "bearer secret"}}), options).ok());
+  const auto passes = [&](const Request& request) {
+    return check_api_key(request, Access::key, options).ok();
+  };
+  EXPECT_TRUE(passes(with({{"authorization", "bearer secret"}})));
   for (const char* value :
        {"Bearer secre", "Bearer secrets", "Bearer ", "secret", "Basic secret"}) {
-    EXPECT_FALSE(check_api_key(with({{"Authorization", value}}), options).ok()) << value;
+    EXPECT_FALSE(passes(with({{"Authorization", value}}))) << value;
   }
-  EXPECT_FALSE(check_api_key(with({}), options).ok());
+  EXPECT_FALSE(passes(with({})));
+}
+
+// Which keys open a route: none, the user's, the admin's.
+std::string openers(Access access, const std::string& api_key, const std::string& admin_api_key) {
+  const GuardOptions options{
+      .host = "", .api_key = api_key, .admin_api_key = admin_api_key, .allowed_origins = {}};
+  std::string out;
+  if (check_api_key(with({}), access, options).ok()) {
+    out += "none ";
+  }
+  for (const char* key : {"user", "admin"}) {
+    if (check_api_key(with({{"Authorization", std::string("Bearer ") + key}}), access, options)
+            .ok()) {
+      out += std::string(key) + " ";
+    }
+  }
+  return out;
+}
+
+TEST(Guards, TheAdminsKeyOpensEveryRouteAndAloneTheAdminsOwn) {
+  EXPECT_EQ(openers(Access::open, "user", "admin"), "none user admin ");
+  EXPECT_EQ(openers(Access::key, "user", "admin"), "user admin ");
+  EXPECT_EQ(openers(Access::admin, "user", "admin"), "admin ");
+  EXPECT_EQ(openers(Access::admin, "user", ""), "user ");
+  EXPECT_EQ(openers(Access::key, "", "admin"), "none user admin ");
+  EXPECT_EQ(openers(Access::admin, "", "admin"), "admin ");
+  EXPECT_EQ(openers(Access::admin, "", ""), "none user admin ");
 }
 
 TEST(Target, IsDecodedAndSplitAndABrokenCodeIsNone) {
@@ -94,8 +145,8 @@ TEST(RequestId, IsTheClientsWhenWellFormedElseDrawn) {
 
 TEST(Routes, AKnownPathWithAnotherMethodSaysWhichOnesItTakes) {
   const std::vector<Route> routes = {
-      {.method = "GET", .path = "/a", .prefix = false, .needs_key = true, .handler = {}},
-      {.method = "GET", .path = "/m/", .prefix = true, .needs_key = true, .handler = {}}};
+      {.method = "GET", .path = "/a", .prefix = false, .access = Access::key, .handler = {}},
+      {.method = "GET", .path = "/m/", .prefix = true, .access = Access::key, .handler = {}}};
   const auto find = [&](const char* method, const char* path, std::string& allow) {
     Request request;
     request.method = method;

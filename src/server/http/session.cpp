@@ -166,11 +166,9 @@ asio::awaitable<bool> HttpSession::serve_one() {
     co_await reply(std::move(refusal));
     co_return keep_alive_;
   }
-  if ((*route)->needs_key) {
-    if (const Status key = check_api_key(request_, context_.guards); !key) {
-      co_await refuse(key.error());
-      co_return keep_alive_;
-    }
+  if (const Status key = check_api_key(request_, (*route)->access, context_.guards); !key) {
+    co_await refuse(key.error());
+    co_return keep_alive_;
   }
   const bool body_read = co_await read_body(parser);
   if (!body_read) {
