@@ -29,5 +29,7 @@ int replay_command(const std::vector<std::string>& words);
 int pull_command(const std::vector<std::string>& words);
 int list_command(const std::vector<std::string>& words);
 int rm_command(const std::vector<std::string>& words);
+int service_command(const std::vector<std::string>& words);
+int completions_command(const std::vector<std::string>& words);
 
 }  // namespace pome::apps

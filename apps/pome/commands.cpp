@@ -18,6 +18,10 @@ const std::vector<Command>& commands() {
        show_config_command},
       {"check-env", "check-env [--json]",
        "this machine: chip, memory, system, MLX, and what is missing", check_env_command},
+      {"service", "service install [MODEL] [FLAG…]",
+       "keep a server running with systemd or launchd: start, stop, status, logs", service_command},
+      {"completions", "completions bash|zsh|fish",
+       "print what completes pome's commands in a shell", completions_command},
   };
   return all;
 }

@@ -1,6 +1,9 @@
 """Flags, configuration files, variables and help."""
 import json
 import pathlib
+import shutil
+import subprocess
+import unittest
 
 import program
 
@@ -9,7 +12,8 @@ class HelpTest(program.ProgramTest):
     def test_every_command_has_help_of_lines_that_fit(self):
         top = self.run_pome("--help")
         self.assertEqual(top.returncode, 0)
-        for command in ("serve", "chat", "run", "pull", "list", "rm", "show-config", "check-env"):
+        for command in ("serve", "chat", "run", "pull", "list", "rm", "show-config", "check-env",
+                        "completions"):
             self.assertIn(f"  {command} ", top.stdout)
             for flag in ("--help", "--help-all"):
                 result = self.run_pome(command, flag)
@@ -30,6 +34,36 @@ class HelpTest(program.ProgramTest):
         result = self.run_pome("sevre")
         self.assertEqual(result.returncode, 2)
         self.assertIn("no command 'sevre'", result.stderr)
+
+
+class CompletionsTest(program.ProgramTest):
+    def complete(self, *words: str) -> list[str]:
+        """What bash offers for the last word of a command line."""
+        script = self.run_pome("completions", "bash").stdout
+        line = " ".join(f"'{word}'" for word in words)
+        result = subprocess.run(
+            ["bash", "--norc", "-c", f"{script}\nCOMP_WORDS=({line}); COMP_CWORD={len(words) - 1}; _pome; "
+             "printf '%s\\n' \"${COMPREPLY[@]}\""], capture_output=True, text=True, cwd=self.home, timeout=20)
+        self.assertEqual(result.stderr, "")
+        return result.stdout.split()
+
+    @unittest.skipUnless(shutil.which("bash"), "there is no bash")
+    def test_bash_completes_commands_flags_and_their_values(self):
+        self.assertEqual(self.complete("pome", "re"), ["replay"])
+        self.assertIn("--max-running-requests", self.complete("pome", "serve", "--max-"))
+        self.assertEqual(self.complete("pome", "pull", "--"), ["--help"])
+        self.assertEqual(self.complete("pome", "serve", "--kv-cache-dtype", "int"), ["int8", "int4"])
+        (self.home / "some model.gguf").write_text("")
+        self.assertEqual(" ".join(self.complete("pome", "serve", "--model-path", "som")), "some model.gguf")
+
+    def test_other_shells_get_scripts_and_unknown_ones_the_usage(self):
+        fish = self.run_pome("completions", "fish").stdout
+        self.assertIn("complete -c pome -n __fish_use_subcommand -a serve -d ", fish)
+        self.assertRegex(fish, r"-l kv-cache-dtype .* -x -a '[^']*int8[^']*'")
+        self.assertIn("bashcompinit", self.run_pome("completions", "zsh").stdout)
+        result = self.run_pome("completions", "csh")
+        self.assertEqual((result.returncode, result.stdout), (2, ""))
+        self.assertTrue(result.stderr.startswith("usage: pome completions bash|zsh|fish"))
 
 
 class FlagTest(program.ProgramTest):
