@@ -158,6 +158,7 @@ def main() -> None:
               "peer": f"llama.cpp of llama-cpp-python {arguments.peer_version}", "model": model.name,
               "model_bytes": model.stat().st_size, "results": results, "accuracy": kl}
     file = arguments.out / f"peers-{datetime.date.today()}-{record['commit']}.json"
+    file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps(record, indent=1) + "\n")
     print(f"    written to {file}")
 
