@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use llguidance::api::{ParserLimits, TopLevelGrammar};
-use llguidance::toktrie::{
-    ApproximateTokEnv, TokEnv, TokRxInfo, TokTrie, INVALID_TOKEN,
-};
+use llguidance::toktrie::{ApproximateTokEnv, TokEnv, TokRxInfo, TokTrie, INVALID_TOKEN};
 use llguidance::{Matcher, ParserFactory};
 
 use crate::buffer::{slice, PomeBuffer, PomeText};
