@@ -137,6 +137,7 @@ struct RowSet {
 // Rows of similar length share a set, so that filling up at most doubles the work and the number of
 // operations does not grow with the batch; a set is what one gather holds.
 std::vector<RowSet> row_sets(const PagedRows& rows, const KvPages& pages, int q_heads) {
+  const auto rows_max = static_cast<size_t>(tile_of(rows, pages, q_heads, 1).rows);
   std::map<int, RowSet> open;  // by the bits of the number of tokens
   std::vector<RowSet> sets;
   for (size_t row = 0; row < rows.row_tokens.size(); ++row) {
@@ -148,7 +149,7 @@ std::vector<RowSet> row_sets(const PagedRows& rows, const KvPages& pages, int q_
     RowSet& set = open[bits];
     set.rows.push_back(static_cast<int32_t>(row));
     set.tokens = std::max(set.tokens, tokens);
-    if (static_cast<int>(set.rows.size()) >= tile_of(rows, pages, q_heads, tokens).rows) {
+    if (set.rows.size() >= rows_max) {
       sets.push_back(std::move(set));
       open.erase(bits);
     }
@@ -189,14 +190,16 @@ RowGroup group_of(const mx::array& q, const PagedRows& rows, const RowSet& set,
     return mx::array(values.data(), shape, mx::int32);
   };
   const bool all = count == rows.page_table.shape(0);
-  const mx::array picked = as_array(set.rows, {count});
-  const mx::array lengths = all ? rows.kv_lengths : mx::take(rows.kv_lengths, picked, 0);
+  const auto of_set = [&](const mx::array& of_batch) {
+    return all ? of_batch : mx::take(of_batch, as_array(set.rows, {count}), 0);
+  };
+  const mx::array lengths = of_set(rows.kv_lengths);
   const bool as_they_lie =
       all && static_cast<int>(tokens.size()) == q.shape(0) && ascending(tokens);
   const mx::array own = as_they_lie ? mx::reshape(q, {count, set.tokens, q.shape(1), q.shape(2)})
                                     : mx::take(q, as_array(tokens, {count, set.tokens}), 0);
   return {.q = mx::transpose(own, {0, 2, 1, 3}),
-          .page_table = all ? rows.page_table : mx::take(rows.page_table, picked, 0),
+          .page_table = of_set(rows.page_table),
           .kv_lengths = lengths,
           .starts = lengths - as_array(counts, {count}),
           .tokens = set.tokens};
@@ -267,12 +270,8 @@ mx::array in_order(std::vector<mx::array> outs, std::vector<int32_t> places, con
 mx::array paged_attention(const mx::array& queries_in, const KvPages& pages, const PagedRows& rows,
                           const AttentionOptions& options) {
   const mx::array q = pages.coded ? rotate_heads(queries_in, Rotated::query) : queries_in;
-  std::vector<int32_t> first_tokens;
-  int32_t sum = 0;
-  for (const int32_t tokens : rows.row_tokens) {
-    first_tokens.push_back(sum);
-    sum += tokens;
-  }
+  std::vector<int32_t> first_tokens(rows.row_tokens.size());
+  std::exclusive_scan(rows.row_tokens.begin(), rows.row_tokens.end(), first_tokens.begin(), 0);
   std::vector<mx::array> outs;
   std::vector<int32_t> places(static_cast<size_t>(q.shape(0)), -1);  // of each token in the outputs
   int32_t place = 0;
