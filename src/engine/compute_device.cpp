@@ -45,11 +45,14 @@ ComputeDevice gpu_device(const mx::Device& device, const OwnMemory& taken) {
 
 }  // namespace
 
-Status choose_device(DeviceChoice choice) {
-  if (choice == DeviceChoice::automatic) {
+Status set_up_mlx(const EngineOptions& options) {
+  mx::set_cache_limit(static_cast<size_t>(options.mlx_cache_bytes));
+  kernels::set_own_kernels_enabled(!options.disable_own_kernels);
+  if (options.device == DeviceChoice::automatic) {
     return {};
   }
-  const mx::Device device = choice == DeviceChoice::cpu ? mx::Device::cpu : mx::Device::gpu;
+  const bool cpu = options.device == DeviceChoice::cpu;
+  const mx::Device device = cpu ? mx::Device::cpu : mx::Device::gpu;
   if (!mx::is_available(device)) {
     return invalid("[--device] expected auto or cpu: MLX finds no GPU here", "device");
   }

@@ -10,9 +10,10 @@
 
 namespace pome::engine {
 
-// Makes it MLX's default device, for the whole process and before a model is loaded;
-// `invalid_argument` where this machine or MLX's library has none.
-Status choose_device(DeviceChoice choice);
+// Sets MLX up as the options say: its cache, own kernels, and its default device. For the whole
+// process and before anything is allocated, because buffers of a load would otherwise stay in the
+// cache. `invalid_argument` where this machine or MLX's library has no such device.
+Status set_up_mlx(const EngineOptions& options);
 
 // What this process holds: system memory without what the system can read from files again, and
 // MLX's buffers.

@@ -10,7 +10,6 @@
 #include "engine/compute_device.h"
 #include "engine/record/step_record.h"
 #include "engine/token_lane.h"
-#include "kernels/backend.h"
 #include "models/llm/load_model.h"
 
 namespace pome::engine {
@@ -172,9 +171,7 @@ Result<ReplayReport> replay(const std::filesystem::path& record, const EngineOpt
   if (pool == nullptr) {
     return invalid("[record] expected the pool's sizes in the first line");
   }
-  mx::set_cache_limit(static_cast<size_t>(options.mlx_cache_bytes));
-  kernels::set_own_kernels_enabled(!options.disable_own_kernels);
-  POME_TRY(choose_device(options.device));
+  POME_TRY(set_up_mlx(options));
   auto model = loader();
   if (!model) {
     return model.error();

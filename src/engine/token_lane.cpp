@@ -149,10 +149,7 @@ kvpool::KvPoolOptions pool_options(const EngineOptions& options, std::vector<int
 Result<std::unique_ptr<TokenLane>> TokenLane::load(const EngineOptions& options,
                                                    const ModelLoader& loader) {
   POME_TRY(check_options(options));
-  // Before anything is allocated: buffers of the load would otherwise stay in MLX's cache.
-  mx::set_cache_limit(static_cast<size_t>(options.mlx_cache_bytes));
-  kernels::set_own_kernels_enabled(!options.disable_own_kernels);
-  POME_TRY(choose_device(options.device));
+  POME_TRY(set_up_mlx(options));
   const OwnMemory start = own_memory();
   auto built = loader();
   if (!built) {
