@@ -19,8 +19,16 @@ Prints what completes pome's commands, flags and their values in that shell. To 
   fish   pome completions fish | source
 )";
 
-// Launch flags are taken by these.
-constexpr std::string_view kFlagged = "serve chat run replay show-config";
+// The commands that take launch flags, as their usage says.
+std::vector<std::string> flagged_commands() {
+  std::vector<std::string> names;
+  for (const Command& command : commands()) {
+    if (command.usage.find("[FLAG…]") != std::string::npos) {
+      names.push_back(command.name);
+    }
+  }
+  return names;
+}
 
 std::vector<Flag> offered() {
   std::vector<Flag> flags;
@@ -70,8 +78,6 @@ std::string bash_script() {
                             quoted(fmt::format("{}", fmt::join(flag.choices, " "))));
     }
   }
-  std::string flagged(kFlagged);
-  std::replace(flagged.begin(), flagged.end(), ' ', '|');
   return fmt::format(R"(_pome() {{
   local word=${{COMP_WORDS[COMP_CWORD]}} words=
   COMPREPLY=()
@@ -98,7 +104,8 @@ std::string bash_script() {
 complete -o filenames -F _pome pome
 )",
                      fmt::arg("commands", quoted(command_names())), fmt::arg("values", values),
-                     fmt::arg("flagged", flagged), fmt::arg("flags", quoted(names_of(offered()))));
+                     fmt::arg("flagged", fmt::join(flagged_commands(), "|")),
+                     fmt::arg("flags", quoted(names_of(offered()))));
 }
 
 std::string fish_script() {
@@ -107,9 +114,10 @@ std::string fish_script() {
     out += fmt::format("complete -c pome -n __fish_use_subcommand -a {} -d {}\n", command.name,
                        quoted(command.summary));
   }
+  const std::string flagged =
+      quoted(fmt::format("__fish_seen_subcommand_from {}", fmt::join(flagged_commands(), " ")));
   for (const Flag& flag : offered()) {
-    out += fmt::format("complete -c pome -n {} -l {} -d {}",
-                       quoted(fmt::format("__fish_seen_subcommand_from {}", kFlagged)), flag.key(),
+    out += fmt::format("complete -c pome -n {} -l {} -d {}", flagged, flag.key(),
                        quoted(first_sentence(flag.help)));
     if (!flag.choices.empty()) {
       out += fmt::format(" -x -a {}", quoted(fmt::format("{}", fmt::join(flag.choices, " "))));
