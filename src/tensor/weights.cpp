@@ -51,13 +51,18 @@ AffineSetting read_setting(const json::object& object, std::string_view path) {
   return {static_cast<int32_t>(*bits), static_cast<int32_t>(*group_size)};
 }
 
-// The checkpoint's quantization object; nullptr where it has none. Throws for another tool's
-// format.
+// The checkpoint's quantization object; nullptr where it has none. Throws for another tool's format
+// and for what is no object.
 const json::object* quantization_of(const json::object& config) {
   for (std::string_view key : {"quantization", "quantization_config"}) {
-    const json::object* object = find_object(config, key);
-    if (object == nullptr) {
+    const json::value* value = config.if_contains(key);
+    if (value == nullptr || value->is_null()) {
       continue;
+    }
+    const json::object* object = value->if_object();
+    if (object == nullptr) {
+      throw LoadError(
+          fmt::format("[config] expected \"{}\" to be an object, got {}", key, to_string(*value)));
     }
     if (!find_int(*object, "bits") || !find_int(*object, "group_size") ||
         pome::find_string(*object, "quant_method")) {
@@ -75,7 +80,12 @@ const json::object* quantization_of(const json::object& config) {
 }  // namespace
 
 Weights::Weights(const Checkpoint& checkpoint, WeightMap map, mx::Dtype dtype)
-    : state_(std::make_shared<State>(State{checkpoint, std::move(map), dtype, {}})) {}
+    : state_(std::make_shared<State>(State{checkpoint, std::move(map), dtype, {}})) {
+  // Also where no tensor asks for it: dense weights beside it are not what the file says they are.
+  if (const json::object* setting = quantization()) {
+    read_setting(*setting, "the model");
+  }
+}
 
 Weights::Weights(std::shared_ptr<State> state, std::string path)
     : state_(std::move(state)), path_(std::move(path)) {}
@@ -174,11 +184,14 @@ std::optional<std::vector<int32_t>> Weights::row_order(std::string_view leaf) co
   return order;
 }
 
+const json::object* Weights::quantization() const {
+  return state_->checkpoint.format() == CheckpointFormat::hf_folder
+             ? quantization_of(state_->checkpoint.config())
+             : nullptr;
+}
+
 std::optional<AffineSetting> Weights::affine_setting() const {
-  if (state_->checkpoint.format() != CheckpointFormat::hf_folder) {
-    return std::nullopt;
-  }
-  const json::object* quantization = quantization_of(state_->checkpoint.config());
+  const json::object* quantization = this->quantization();
   if (quantization == nullptr) {
     return std::nullopt;
   }
@@ -195,6 +208,12 @@ std::optional<AffineSetting> Weights::affine_setting() const {
     }
     if (entry != nullptr && entry->is_bool() && !entry->get_bool()) {
       return std::nullopt;
+    }
+    if (entry != nullptr && !entry->is_bool()) {
+      throw LoadError(
+          fmt::format("[config] expected quantization of {} to be an object or false, "
+                      "got {}",
+                      path, to_string(*entry)));
     }
   }
   return read_setting(*quantization, "the model");

@@ -43,7 +43,8 @@ struct AffineSetting {
 class Weights {
  public:
   // dtype is what dense floating-point tensors become: float32 on CPU, usually bfloat16 on a GPU;
-  // where the file already has it, the array aliases the mapping if MLX allows that.
+  // where the file already has it, the array aliases the mapping if MLX allows that. Throws
+  // LoadError when config.json speaks of a quantization that is not MLX's affine one.
   Weights(const Checkpoint& checkpoint, WeightMap map, mx::Dtype dtype);
 
   Weights operator/(std::string_view name) const;
@@ -75,6 +76,7 @@ class Weights {
  private:
   struct State;
   Weights(std::shared_ptr<State> state, std::string path);
+  const json::object* quantization() const;  // nullptr where config.json has none
   const FileTensor& take(std::string_view leaf, const mx::Shape& shape) const;
   mx::array read_dense(std::string_view leaf, const FileTensor& tensor, bool convert) const;
 

@@ -193,16 +193,28 @@ TEST(Weights, QuantizationOfOtherToolsAndOtherModesIsAnError) {
            {R"({"quantization_config":{"quant_method":"fp8"}})", "fp8"},
            {R"({"quantization":{"bits":4,"group_size":32,"mode":"mxfp4"}})", "mxfp4"},
            {R"({"quantization":{"bits":7,"group_size":64}})", "bits"},
-           {R"({"quantization":{"bits":4,"group_size":16}})", "group_size"}}) {
+           {R"({"quantization":{"bits":4,"group_size":16}})", "group_size"},
+           {R"({"quantization":4})", "expected \"quantization\" to be an object, got 4"},
+           {R"({"quantization_config":[]})", "\"quantization_config\" to be an object"}}) {
     const TempFolder folder;
-    const Weights w(folder_with(folder, config), {}, mx::float32);
-    EXPECT_THAT(load_error([&] { return (w / "a").affine_setting(); }), HasSubstr(expected));
+    const Checkpoint checkpoint = folder_with(folder, config);
+    EXPECT_THAT(load_error([&] { return Weights(checkpoint, {}, mx::float32); }),
+                HasSubstr(expected));
   }
+}
+
+TEST(Weights, AnOverrideIsASettingOrABoolean) {
+  const TempFolder folder;
+  const Weights w(folder_with(folder, R"({"quantization":{"group_size":64,"bits":4,"a":8}})"), {},
+                  mx::float32);
+  EXPECT_THAT(load_error([&] { return (w / "a").affine_setting(); }),
+              HasSubstr("quantization of a to be an object or false, got 8"));
 }
 
 TEST(Weights, ACheckpointWithoutQuantizationHasNone) {
   const TempFolder folder;
-  EXPECT_FALSE((Weights(folder_with(folder, "{}"), {}, mx::float32) / "a").affine_setting());
+  const Checkpoint null = folder_with(folder, R"({"quantization":null})");
+  EXPECT_FALSE((Weights(null, {}, mx::float32) / "a").affine_setting());
 }
 
 TEST(HalfPrecision, EveryHalfValueSurvivesTheRoundTrip) {
