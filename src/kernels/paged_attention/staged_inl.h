@@ -101,38 +101,37 @@ struct ScoreTile {
   }
 };
 
-// What lanes first and first + 2 of score_block() sum, added: the products of columns first,
-// first + lanes, … and of those two further on.
+// The products of columns first, first + lanes, …: what one lane of score_block() sums.
 template <int kQ>
-HWY_INLINE ScoreTile<kQ> score_lanes(const float* const* q, const float* k, int first, int dim) {
+HWY_INLINE ScoreTile<kQ> score_lane(const float* const* q, const float* k, int first, int dim) {
   const FloatTag d;
   const auto lanes = static_cast<int>(hn::Lanes(d));
-  ScoreTile<kQ> tile[2];
+  ScoreTile<kQ> tile;
   POME_UNROLL
   for (int i = 0; i < kQ; ++i) {
+    tile.sum[i][0] = hn::Zero(d);
+    tile.sum[i][1] = hn::Zero(d);
+  }
+  for (int c = first; c < dim; c += lanes) {
+    const FloatVec low = hn::LoadU(d, k + c * kBlockKeys);
+    const FloatVec high = hn::LoadU(d, k + c * kBlockKeys + lanes);
     POME_UNROLL
-    for (int lane = 0; lane < 2; ++lane) {
-      tile[lane].sum[i][0] = hn::Zero(d);
-      tile[lane].sum[i][1] = hn::Zero(d);
+    for (int i = 0; i < kQ; ++i) {
+      const FloatVec query = hn::Set(d, q[i][c]);
+      tile.sum[i][0] = hn::MulAdd(query, low, tile.sum[i][0]);
+      tile.sum[i][1] = hn::MulAdd(query, high, tile.sum[i][1]);
     }
   }
-  int c = first;
-  for (; c + 2 < dim; c += lanes) {
-    POME_UNROLL
-    for (int lane = 0; lane < 2; ++lane) {
-      const float* keys = k + (c + 2 * lane) * kBlockKeys;
-      const FloatVec low = hn::LoadU(d, keys);
-      const FloatVec high = hn::LoadU(d, keys + lanes);
-      POME_UNROLL
-      for (int i = 0; i < kQ; ++i) {
-        const FloatVec query = hn::Set(d, q[i][c + 2 * lane]);
-        tile[lane].sum[i][0] = hn::MulAdd(query, low, tile[lane].sum[i][0]);
-        tile[lane].sum[i][1] = hn::MulAdd(query, high, tile[lane].sum[i][1]);
-      }
-    }
-  }
-  tile[0].add(tile[1]);
-  return tile[0];
+  return tile;
+}
+
+// What lanes first and first + 2 of score_block() sum, added. One after the other: the sums of both
+// at once are more than 16 registers hold.
+template <int kQ>
+HWY_INLINE ScoreTile<kQ> score_lanes(const float* const* q, const float* k, int first, int dim) {
+  ScoreTile<kQ> sum = score_lane<kQ>(q, k, first, dim);
+  sum.add(score_lane<kQ>(q, k, first + 2, dim));
+  return sum;
 }
 
 // Parts part, part + step, … as store_parts_sum() adds them: each with the one that lies half of
