@@ -113,6 +113,14 @@ class Replay {
   ReplayReport report_;
 };
 
+bool knows(const RecordedPool& pool, const kvcache::PageCopy& copy) {
+  const auto group = static_cast<size_t>(copy.group);
+  const auto known = [&](PageId page) {
+    return static_cast<int32_t>(page) >= 1 && static_cast<int32_t>(page) < pool.group_pages[group];
+  };
+  return group < pool.group_pages.size() && known(copy.from) && known(copy.to);
+}
+
 // A record is a file from anywhere: what it names must exist.
 Status check_plan(const StepPlan& plan, const RecordedPool& pool, int32_t vocab_tokens) {
   for (const scheduler::Row& row : plan.rows) {
@@ -129,6 +137,8 @@ Status check_plan(const StepPlan& plan, const RecordedPool& pool, int32_t vocab_
       right = right && table.first_block <= row.first_position / pool.page_tokens &&
               blocks * pool.page_tokens >= int64_t{row.first_position} + row.count;
     }
+    right = right && std::all_of(row.copies.begin(), row.copies.end(),
+                                 [&](const kvcache::PageCopy& copy) { return knows(pool, copy); });
     if (const auto* host = std::get_if<scheduler::HostTokens>(&row.input)) {
       right = right && static_cast<int32_t>(host->tokens.size()) == row.count &&
               std::all_of(host->tokens.begin(), host->tokens.end(),

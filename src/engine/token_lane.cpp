@@ -200,7 +200,11 @@ TokenLane::TokenLane(const EngineOptions& options, Loaded loaded)
            .scored_tokens_max = static_cast<int32_t>(plan_.scored_tokens_max),
            .policy = options.schedule_policy,
            .conservativeness = options.schedule_conservativeness,
-           .cache = {.prefix_cache = !options.disable_radix_cache, .eviction = options.eviction}},
+           .cache =
+               {.prefix_cache = !options.disable_radix_cache,
+                .eviction = options.eviction,
+                // On a GPU a step of sixteen tokens takes no longer than one of a single token.
+                .copy_pages = kernels::own_cpu_kernels()}},
           loaded.spec, plan_.group_pages),
       budget_({.tokens_fixed = options.chunked_prefill_size, .tokens_max = loaded.step_tokens_max}),
       ledger_(std::move(loaded.ledger)),

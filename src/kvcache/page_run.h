@@ -16,6 +16,13 @@ struct PageRun {
   PageId page(int32_t index) const { return PageId{static_cast<int32_t>(first) + index}; }
 };
 
+// What `from` holds is copied to `to`, whole.
+struct PageCopy {
+  int32_t group = 0;
+  PageId from{};
+  PageId to{};
+};
+
 // The pages of one sequence in one cache group, in the order of its blocks of page_tokens
 // positions. Blocks before `first_block` are gone: no later position of a window group sees them.
 struct PageTable {

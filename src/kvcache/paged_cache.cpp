@@ -93,83 +93,7 @@ void PagedCache::step_done(int64_t step) {
   }
 }
 
-// ---- prefix cache
-
-int32_t PagedCache::match(std::string_view cache_namespace, std::span<const Token> tokens,
-                          int32_t limit) const {
-  return find(cache_namespace, tokens, limit).blocks * page_tokens_;
-}
-
-std::vector<int32_t> PagedCache::pages_opened(std::string_view cache_namespace,
-                                              std::span<const Token> tokens, int32_t limit) const {
-  const Match match = find(cache_namespace, tokens, limit);
-  std::vector<int32_t> counts(groups_.size(), 0);
-  for (size_t g = 0; g < groups_.size(); ++g) {
-    const Group& group = groups_[g];
-    for (int32_t b = first_opened(group, match.blocks); b < match.blocks; ++b) {
-      const std::optional<PageId> page = tree_.held(match.path[static_cast<size_t>(b)], g);
-      counts[g] += group.pages.evictable(*page) ? 1 : 0;
-    }
-  }
-  return counts;
-}
-
-PagedCache::Match PagedCache::find(std::string_view cache_namespace, std::span<const Token> tokens,
-                                   int32_t limit) const {
-  CHECK(limit >= 0, "a limit is a count of tokens");
-  Match match;
-  if (!options_.prefix_cache) {
-    return match;
-  }
-  const auto blocks =
-      static_cast<int32_t>(std::min<size_t>(tokens.size(), static_cast<size_t>(limit))) /
-      page_tokens_;
-  std::vector<int32_t> window_runs(groups_.size(), 0);  // nodes in a row that have a window page
-  NodeId node = tree_.find_root(cache_namespace);
-  while (node != kNoNode) {
-    if (usable(window_runs, node)) {
-      match.blocks = tree_.depth(node);
-    }
-    if (tree_.depth(node) == blocks) {
-      break;
-    }
-    node = tree_.find_child(node, elements(tokens, tree_.depth(node)));
-    if (node == kNoNode) {
-      break;
-    }
-    match.path.push_back(node);
-    for (size_t g = 0; g < groups_.size(); ++g) {
-      if (groups_[g].kind == GroupKind::window) {
-        window_runs[g] = tree_.held(node, g) ? window_runs[g] + 1 : 0;
-      }
-    }
-  }
-  return match;
-}
-
-bool PagedCache::usable(const std::vector<int32_t>& window_runs, NodeId node) const {
-  const int32_t depth = tree_.depth(node);
-  for (size_t g = 0; g < groups_.size(); ++g) {
-    const Group& group = groups_[g];
-    if (group.kind == GroupKind::window &&
-        window_runs[g] < depth - first_block(group, depth * page_tokens_)) {
-      return false;
-    }
-    if (group.kind == GroupKind::state && depth > 0 && !tree_.held(node, g)) {
-      return false;
-    }
-  }
-  return true;
-}
-
-std::span<const Element> PagedCache::elements(std::span<const Token> tokens, int32_t block) const {
-  const auto begin = static_cast<size_t>(block) * static_cast<size_t>(page_tokens_);
-  const std::span<const Token> cut = tokens.subspan(begin, static_cast<size_t>(page_tokens_));
-  elements_.resize(cut.size());
-  std::transform(cut.begin(), cut.end(), elements_.begin(),
-                 [](Token token) { return Element{static_cast<uint32_t>(token)}; });
-  return elements_;
-}
+// ---- prefix cache (what open() would take: paged_cache_match.cpp)
 
 void PagedCache::flush_cache() {
   for (const NodeId node : tree_.all_nodes()) {
@@ -192,14 +116,15 @@ int32_t PagedCache::open(SequenceId id, std::string_view cache_namespace,
   Sequence& opened = sequences_[id];
   opened.cache_namespace = cache_namespace;
   opened.epoch = epoch_;
-  opened.committed = opened.grown = match.blocks * page_tokens_;
+  opened.committed = opened.grown = tokens_of(match);
   opened.tables.resize(groups_.size());
-  if (match.blocks == 0) {
+  if (opened.committed == 0) {
     return 0;
   }
+  opened.copy_due = match.copied > 0;
   for (size_t g = 0; g < groups_.size(); ++g) {
     const Group& group = groups_[g];
-    const int32_t first = first_opened(group, match.blocks);
+    const int32_t first = first_opened(group, match);
     for (int32_t b = first; b < match.blocks; ++b) {
       const NodeId node = match.path[static_cast<size_t>(b)];
       const PageId page = *tree_.held(node, g);
@@ -211,10 +136,15 @@ int32_t PagedCache::open(SequenceId id, std::string_view cache_namespace,
       }
     }
     opened.tables[g].first_block = group.kind == GroupKind::state ? 0 : first;
+    if (match.copied > 0) {
+      opened.copied_from.push_back(*tree_.held(match.partly, g));
+      hold(g, opened.copied_from.back());
+    }
   }
-  const NodeId deepest = match.path[static_cast<size_t>(match.blocks) - 1];
-  opened.published = tree_.ref(deepest);
-  opened.blocks_published = match.blocks;
+  if (match.blocks > 0) {
+    opened.published = tree_.ref(match.path[static_cast<size_t>(match.blocks) - 1]);
+    opened.blocks_published = match.blocks;
+  }
   return opened.committed;
 }
 
@@ -227,7 +157,7 @@ bool PagedCache::grow(SequenceId id, int32_t tokens) {
   }
   CHECK(row_tokens(grown.grown, tokens - grown.grown) == tokens - grown.grown,
         "a row ends at a checkpoint");
-  const int32_t blocks = blocks_for(tokens) - blocks_for(grown.grown);
+  const int32_t blocks = blocks_for(tokens) - blocks_for(grown.grown) + (grown.copy_due ? 1 : 0);
   const int32_t slots = state_group_ && !writes_in_place(grown) ? 1 : 0;
   for (size_t g = 0; g < groups_.size(); ++g) {
     if (pages_available(g) < (g == state_group_ ? slots : blocks)) {
@@ -242,14 +172,16 @@ bool PagedCache::grow(SequenceId id, int32_t tokens) {
       grow_state(grown, tokens);
       continue;
     }
-    make_room(g, blocks);
-    for (int32_t b = 0; b < blocks; ++b) {
-      grown.tables[g].append(groups_[g].pages.allocate().value());
-    }
+    grow_table(grown, g, blocks);
   }
+  grown.copy_due = false;
   grown.grown = tokens;
   grown.steps = steps_built_ + 1;
   return true;
+}
+
+std::vector<PageCopy> PagedCache::take_copies(SequenceId id) {
+  return std::exchange(sequence(id).copies, {});
 }
 
 StateSlots PagedCache::state_slots(SequenceId id) const {
@@ -280,6 +212,9 @@ void PagedCache::commit(SequenceId id, std::span<const Token> tokens, int32_t co
     }
     return settled;
   });
+  if (committed > shared.committed) {
+    let_go_of_copied(shared);
+  }
   shared.committed = committed;
   if (committed == shared.grown && shared.in) {
     if (shared.in != shared.out) {
@@ -305,6 +240,7 @@ void PagedCache::close(SequenceId id) {
       }
     }
   }
+  let_go_of_copied(closed);
   if (closed.in && closed.in != closed.out) {
     let_go(closed, *state_group_, *closed.in);
   }
@@ -380,13 +316,6 @@ int32_t PagedCache::first_block(const Group& group, int32_t position) const {
                                          : 0;
 }
 
-int32_t PagedCache::first_opened(const Group& group, int32_t blocks) const {
-  if (group.kind == GroupKind::state) {
-    return std::max(0, blocks - 1);
-  }
-  return first_block(group, blocks * page_tokens_);
-}
-
 int32_t PagedCache::blocks_for(int32_t tokens) const {
   return tokens / page_tokens_ + (tokens % page_tokens_ > 0 ? 1 : 0);
 }
@@ -444,14 +373,21 @@ void PagedCache::trim(Sequence& held, size_t group, int32_t first_block) {
 }
 
 void PagedCache::note_use(const Sequence& opened) {
-  if (const NodeId deepest = tree_.find(opened.published); deepest != kNoNode) {
-    tree_.use(deepest, true);
-  }
-  const auto use = [this](size_t group, PageId page) {
-    if (const NodeId node = groups_[group].node_of[static_cast<size_t>(page)]; node != kNoNode) {
+  NodeId deepest = tree_.find(opened.published);
+  const auto use = [&](size_t group, PageId page) {
+    const NodeId node = groups_[group].node_of[static_cast<size_t>(page)];
+    if (node != kNoNode && groups_[group].kind != GroupKind::full) {
       tree_.use_holding(node, group);
     }
+    return node;
   };
+  for (size_t g = 0; g < opened.copied_from.size(); ++g) {
+    const NodeId partly = use(g, opened.copied_from[g]);
+    deepest = partly != kNoNode ? partly : deepest;
+  }
+  if (deepest != kNoNode) {
+    tree_.use(deepest, true);
+  }
   for (size_t g = 0; g < groups_.size(); ++g) {
     const PageTable& table = opened.tables[g];
     if (groups_[g].kind == GroupKind::window) {
@@ -484,6 +420,24 @@ void PagedCache::grow_state(Sequence& grown, int32_t tokens) {
     hold(group, *grown.out);
     grown.snapshots.push_back({tokens, *grown.out});
   }
+}
+
+void PagedCache::grow_table(Sequence& grown, size_t group, int32_t blocks) {
+  make_room(group, blocks);
+  for (int32_t b = 0; b < blocks; ++b) {
+    const PageId page = groups_[group].pages.allocate().value();
+    if (b == 0 && grown.copy_due) {
+      grown.copies.push_back({static_cast<int32_t>(group), grown.copied_from[group], page});
+    }
+    grown.tables[group].append(page);
+  }
+}
+
+void PagedCache::let_go_of_copied(Sequence& held) {
+  for (size_t g = 0; g < held.copied_from.size(); ++g) {
+    let_go(held, g, held.copied_from[g]);
+  }
+  held.copied_from.clear();
 }
 
 void PagedCache::make_room(size_t group, int32_t pages) {

@@ -12,13 +12,17 @@
 #include "kvcache/cache_spec.h"
 #include "kvcache/counted_pages.h"
 #include "kvcache/page_run.h"
-#include "kvcache/radix_tree.h"
+#include "kvcache/radix_tree/radix_tree.h"
 
 namespace pome::kvcache {
 
 struct PagedCacheOptions {
   bool prefix_cache = true;
   Eviction eviction = Eviction::lru;
+  // open() also takes the beginning of a page, which the sequence's first row copies. Worth it
+  // where computing a few tokens takes longer than a step of one. Not with recurrent states, which
+  // exist at the ends of pages alone.
+  bool copy_pages = false;
 };
 
 // Where a row of a recurrent model starts from and where the state after it is kept. Equal when the
@@ -67,11 +71,12 @@ class PagedCache {
   void step_done(int64_t step);
 
   // ---- prefix cache
-  // How many of the first tokens (whole pages, at most `limit`) open() would take from the cache
-  // now. Changes nothing.
+  // How many of the first tokens (at most `limit`; whole pages, unless pages are copied) open()
+  // would take from the cache now. Changes nothing.
   int32_t match(std::string_view cache_namespace, std::span<const Token> tokens,
                 int32_t limit) const;
-  // By group: of the pages that pages_available() counts, those that such an open() would take.
+  // By group: of the pages that pages_available() counts, those that such an open() would take, and
+  // the one that a copy is made to.
   std::vector<int32_t> pages_opened(std::string_view cache_namespace, std::span<const Token> tokens,
                                     int32_t limit) const;
   // Changes whenever match() could give another answer than before.
@@ -92,6 +97,9 @@ class PagedCache {
   // that was prepared is built, with this end, in the next step or after another grow() to the same
   // end.
   bool grow(SequenceId sequence, int32_t tokens);
+  // What the row that the last grow() prepared copies before it writes. Given out once, to that
+  // row; what is copied from stays until it is committed.
+  std::vector<PageCopy> take_copies(SequenceId sequence);
   // The slots of the row that the last grow() prepared, until it is committed.
   StateSlots state_slots(SequenceId sequence) const;
   // The largest row from `first` of at most `count` tokens: with a state group a row ends at the
@@ -145,26 +153,37 @@ class PagedCache {
     bool started = false;           // it has grown since open()
     int64_t steps = 0;              // how many steps will have been built with its newest row
     std::vector<PageTable> tables;  // by group
-    NodeRef published = {};         // the deepest node known to be the sequence's own prefix
+    // Where the sequence begins inside a page: by group, that page of the tree, until the first row
+    // is committed; and what that row is to copy.
+    std::vector<PageId> copied_from = {};
+    std::vector<PageCopy> copies = {};
+    bool copy_due = false;   // the pages to copy to are not handed out yet
+    NodeRef published = {};  // the deepest node known to be the sequence's own prefix
     int32_t blocks_published = 0;
     // Of a state group; `in` is a reference of its own only when it is another slot than `out`.
     std::optional<PageId> in = {};   // of the uncommitted row that was grown last
     std::optional<PageId> out = {};  // the state at `grown`
     std::vector<Snapshot> snapshots = {};
   };
-  // The first `blocks` nodes of a path are taken.
+  // The first `blocks` nodes of a path are taken, and the first `copied` tokens of one more node.
   struct Match {
     std::vector<NodeId> path = {};
     int32_t blocks = 0;
+    NodeId partly = kNoNode;
+    int32_t copied = 0;
   };
 
   Match find(std::string_view cache_namespace, std::span<const Token> tokens, int32_t limit) const;
+  // Of a block, or of what there is of it.
   std::span<const Element> elements(std::span<const Token> tokens, int32_t block) const;
+  void find_partly(NodeId deepest, std::span<const Token> tokens, int32_t limit,
+                   Match& match) const;
+  int32_t tokens_of(const Match& match) const { return match.blocks * page_tokens_ + match.copied; }
   bool usable(const std::vector<int32_t>& window_runs, NodeId node) const;
   // The first block that position `position` or a later one sees.
   int32_t first_block(const Group& group, int32_t position) const;
-  // The first block whose holding open() takes when it takes `blocks`.
-  int32_t first_opened(const Group& group, int32_t blocks) const;
+  // The first block whose holding open() takes when it takes such a match.
+  int32_t first_opened(const Group& group, const Match& match) const;
   int32_t blocks_for(int32_t tokens) const;
 
   Sequence& sequence(SequenceId id);
@@ -178,6 +197,8 @@ class PagedCache {
 
   bool writes_in_place(const Sequence& grown) const;
   void grow_state(Sequence& grown, int32_t tokens);
+  void grow_table(Sequence& grown, size_t group, int32_t blocks);
+  void let_go_of_copied(Sequence& held);
   // Evicts until so many pages are free; they must be available.
   void make_room(size_t group, int32_t pages);
   void drop_node(NodeId leaf);

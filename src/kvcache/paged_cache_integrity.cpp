@@ -14,6 +14,9 @@ std::vector<int32_t> PagedCache::owners(size_t group) const {
         count(run.page(i));
       }
     }
+    if (!held.copied_from.empty()) {
+      count(held.copied_from[group]);
+    }
     if (group != state_group_) {
       continue;
     }
@@ -47,7 +50,7 @@ void PagedCache::check_sequence(const Sequence& held) const {
       CHECK(held.out.has_value() == (held.grown > 0), "a sequence has the state at its end");
       continue;
     }
-    const int32_t blocks = blocks_for(held.grown);
+    const int32_t blocks = blocks_for(held.grown) - (held.copy_due ? 1 : 0);
     CHECK(table.first_block == first_block(group, held.committed),
           "a table begins with what is still seen");
     CHECK(table.blocks() == blocks, "a sequence has a page for each position and none beyond");

@@ -98,6 +98,29 @@ mx::array KvPool::rope_append(int32_t layer, const mx::array& qkv, const mx::arr
   return roped.q;
 }
 
+void KvPool::copy_pages(const std::vector<kvcache::PageCopy>& copies) {
+  for (size_t g = 0; g < spec_.groups.size(); ++g) {
+    std::vector<int32_t> from;
+    std::vector<int32_t> to;
+    for (const kvcache::PageCopy& copy : copies) {
+      if (static_cast<size_t>(copy.group) == g) {
+        from.push_back(static_cast<int32_t>(copy.from));
+        to.push_back(static_cast<int32_t>(copy.to));
+      }
+    }
+    if (from.empty()) {
+      continue;
+    }
+    const mx::Shape shape = {static_cast<int32_t>(from.size())};
+    const mx::array sources(from.data(), shape, mx::int32);
+    const mx::array targets(to.data(), shape, mx::int32);
+    for (const int32_t layer : spec_.groups[g].layers) {
+      const kernels::KvPages next = kernels::copy_pages(at(layer).pages, sources, targets);
+      layers_[static_cast<size_t>(layer)]->pages = next;
+    }
+  }
+}
+
 mx::array KvPool::attention(int32_t layer, const mx::array& q, const kernels::PagedRows& rows,
                             const kernels::AttentionOptions& options) const {
   return kernels::paged_attention(q, at(layer).pages, rows, options);

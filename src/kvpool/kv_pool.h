@@ -8,6 +8,7 @@
 #include "kernels/rope/rope.h"
 #include "kvcache/cache_spec.h"
 #include "kvcache/kv_format.h"
+#include "kvcache/page_run.h"
 #include "tensor/mlx.h"
 
 namespace pome::kvpool {
@@ -40,6 +41,9 @@ class KvPool {
   mx::array rope_append(int32_t layer, const mx::array& qkv, const mx::array& rope_positions,
                         const mx::array& slots, const kernels::RopeOptions& rope,
                         const std::optional<kernels::HeadNorms>& norms);
+  // Copies pages before the step that appends to them. Also inside a process that follows a plan
+  // made elsewhere: every device can.
+  void copy_pages(const std::vector<kvcache::PageCopy>& copies);
   // Attention of q [T, heads, head_dim] over the layer's pages, causal inside each row; [T, heads,
   // head_dim].
   mx::array attention(int32_t layer, const mx::array& q, const kernels::PagedRows& rows,

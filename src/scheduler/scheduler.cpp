@@ -307,6 +307,7 @@ void Scheduler::add_row(Sequence& sequence, int32_t count, StepPlan& plan) {
   for (size_t group = 0; group < cache_.group_count(); ++group) {
     row.page_groups.push_back(cache_.table(id, group));
   }
+  row.copies = cache_.take_copies(id);
   const kvcache::StateSlots state = cache_.state_slots(id);
   row.state_in = state.in;
   row.state_out = state.out;

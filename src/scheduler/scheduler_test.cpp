@@ -533,6 +533,7 @@ TEST(StepPlanJson, ComesBackAsItWas) {
                   .samples = true,
                   .tree_parents = {-1, 0},
                   .page_groups = {{0, {{PageId{3}, 2}, {PageId{9}, 1}}}, {2, {}}},
+                  .copies = {{.group = 0, .from = PageId{3}, .to = PageId{9}}},
                   .state_in = SlotId{1},
                   .state_out = SlotId{4}};
   plan.rows[1].sequence = SequenceId{~uint64_t{0}};
@@ -549,6 +550,8 @@ TEST(StepPlanJson, ComesBackAsItWas) {
   EXPECT_EQ(read->rows[0].page_groups[0].runs[1].first, PageId{9});
   EXPECT_TRUE(read->rows[0].samples);
   EXPECT_EQ(read->rows[0].page_groups[1].first_block, 2);
+  ASSERT_EQ(read->rows[0].copies.size(), 1U);
+  EXPECT_EQ(read->rows[0].copies[0].to, PageId{9});
 }
 
 TEST(StepPlanJson, RefusesWhatIsNotAPlan) {

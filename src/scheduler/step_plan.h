@@ -48,6 +48,7 @@ struct Row {
   std::vector<int32_t>
       tree_parents;  // draft trees only: parent position in the row, -1 for the root
   std::vector<kvcache::PageTable> page_groups;  // one per cache group
+  std::vector<kvcache::PageCopy> copies;        // before anything is written, in any order
   std::optional<SlotId> state_in;               // recurrent models: the snapshot to start from …
   std::optional<SlotId> state_out;              // … and where the state after the row is kept
 };

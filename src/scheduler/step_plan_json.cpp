@@ -28,6 +28,16 @@ json::object input_to_json(const RowInput& input) {
   return {{"embedding", span.embedding}, {"first", span.first}};
 }
 
+// Threes: group, from, to.
+json::array copies_to_json(const std::vector<kvcache::PageCopy>& copies) {
+  json::array array;
+  for (const kvcache::PageCopy& copy : copies) {
+    array.push_back(
+        json::array{copy.group, static_cast<int32_t>(copy.from), static_cast<int32_t>(copy.to)});
+  }
+  return array;
+}
+
 json::object row_to_json(const Row& row) {
   json::array outputs;
   for (const OutputSpan& span : row.outputs) {
@@ -49,6 +59,9 @@ json::object row_to_json(const Row& row) {
                       {"outputs", std::move(outputs)},
                       {"samples", row.samples},
                       {"pages", std::move(groups)}};
+  if (!row.copies.empty()) {
+    object["copies"] = copies_to_json(row.copies);
+  }
   if (!row.tree_parents.empty()) {
     object["tree_parents"] = numbers(row.tree_parents);
   }
@@ -170,6 +183,16 @@ Row row_from_json(Reader& in, const json::object& object) {
     for (const json::value& item : in.array(in.field(fields, "runs"))) {
       const auto [first, count] = pair_of(in, item, 1);
       table.runs.push_back({PageId{first}, count});
+    }
+  }
+  if (const json::value* copies = find(object, "copies")) {
+    for (const json::value& item : in.array(*copies)) {
+      const std::vector<int32_t> numbers = int32s(in, item, 0);
+      if (numbers.size() != 3) {
+        in.fail("expected group, from and to of a copy");
+        break;
+      }
+      row.copies.push_back({numbers[0], PageId{numbers[1]}, PageId{numbers[2]}});
     }
   }
   if (const json::value* parents = find(object, "tree_parents")) {

@@ -1,4 +1,5 @@
 #include "engine_invariance.h"
+#include "kernels/backend.h"
 
 // Prefix hits, retraction and overlap: what the engine may do behind a request's back.
 namespace pome::engine {
@@ -49,6 +50,42 @@ TEST_P(CacheInvariance, AfterAPrefixHitAtEveryLength) {
         EXPECT_EQ(heard.last.cached_tokens, std::min(shared, length - 1) / page * page);
         expect_same(alone().at(static_cast<uint64_t>(job.sequence)), heard, next_id);
       }
+    }
+  }
+}
+
+// The cache holds a prompt that leaves this one at every place inside its pages.
+TEST_P(CacheInvariance, AfterAHitThatEndsInsideAPage) {
+  const EngineOptions paged = options();
+  const int32_t page = paged.page_size;
+  const auto engine = started(paged);
+  Listener listener(*engine);
+  uint64_t next_id = 1000;
+  for (const Job& job : jobs_of(engine->model())) {
+    const std::vector<Token>& prompt = job.segments[0].tokens;
+    const auto length = static_cast<int32_t>(prompt.size());
+    for (int32_t shared = 1; length <= 33 && shared <= length; shared += 5) {
+      SCOPED_TRACE(std::to_string(shared) + " of " + std::to_string(length) + " tokens shared");
+      std::vector<Token> other(prompt.begin(), prompt.begin() + shared);
+      while (other.size() % static_cast<size_t>(page) != 0) {
+        const auto place = other.size() < prompt.size() ? other.size() : prompt.size() - 1;
+        other.push_back((prompt[place] + 1) % engine->model().vocab_tokens);
+      }
+      const std::string name = std::to_string(next_id);
+      Job before = job_of(++next_id, other, 1);
+      before.cache_namespace = name;
+      ASSERT_TRUE(engine->submit(before).ok());
+      listener.until_end(next_id);
+      Job again = job;
+      again.request = RequestId{++next_id};
+      again.sequence = SequenceId{next_id};
+      again.cache_namespace = name;
+      ASSERT_TRUE(engine->submit(again).ok());
+      const Heard& heard = listener.until_end(next_id);
+      const int32_t whole = std::min(shared, length - 1) / page * page;
+      EXPECT_EQ(heard.last.cached_tokens,
+                kernels::own_cpu_kernels() ? std::min(shared, length - 1) : whole);
+      expect_same(alone().at(static_cast<uint64_t>(job.sequence)), heard, next_id);
     }
   }
 }

@@ -36,6 +36,7 @@ std::vector<Token> FakeDevice::launch(const StepPlan& plan,
                                       const std::vector<Token>& sampled_before) {
   std::vector<Token> sampled;
   for (const Row& row : plan.rows) {
+    copy_pages(row);
     uint64_t prefix = kEmptyPrefix;
     if (row.first_position > 0) {
       prefix = memory_[0].at(place(row, 0, row.first_position - 1));
@@ -72,6 +73,16 @@ std::vector<Token> FakeDevice::launch(const StepPlan& plan,
   return sampled;
 }
 
+void FakeDevice::copy_pages(const Row& row) {
+  for (const kvcache::PageCopy& copy : row.copies) {
+    std::vector<uint64_t>& memory = memory_.at(static_cast<size_t>(copy.group));
+    const auto page = [&](PageId id) {
+      return memory.begin() + static_cast<int32_t>(id) * spec_.page_tokens;
+    };
+    std::copy_n(page(copy.from), spec_.page_tokens, page(copy.to));
+  }
+}
+
 void FakeDevice::check_reads(const Row& row, const std::vector<uint64_t>& prefixes) const {
   for (size_t group = 0; group < memory_.size(); ++group) {
     if (is_state(group)) {
@@ -93,6 +104,11 @@ void FakeDevice::check_reads(const Row& row, const std::vector<uint64_t>& prefix
 
 void FakeDevice::spoil(const StepPlan& plan) {
   for (const Row& row : plan.rows) {
+    for (const kvcache::PageCopy& copy : row.copies) {
+      const auto page = memory_.at(static_cast<size_t>(copy.group)).begin() +
+                        static_cast<int32_t>(copy.to) * spec_.page_tokens;
+      std::fill_n(page, spec_.page_tokens, 0);
+    }
     for (size_t group = 0; group < memory_.size(); ++group) {
       if (is_state(group)) {
         memory_[group].at(static_cast<size_t>(row.state_out.value())) = 0;

@@ -32,6 +32,7 @@ class FakeDevice {
   void spoil(const scheduler::StepPlan& plan);
 
  private:
+  void copy_pages(const scheduler::Row& row);
   size_t place(const scheduler::Row& row, size_t group, int32_t position) const;
   bool is_state(size_t group) const;
 

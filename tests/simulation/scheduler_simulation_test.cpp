@@ -368,25 +368,28 @@ TEST(SchedulerSimulation, SaysTheSameWithFullWindowAndRecurrentLayers) {
 }
 
 TEST(SchedulerSimulation, SaysTheSameWhenPagesRunOut) {
-  const Totals totals = simulate({.options = {.conservativeness = 0.05},
-                                  .groups = {GroupKind::full, GroupKind::window},
-                                  .output_max = 120,
-                                  .arrivals = 0.6,
-                                  .room = 0.7});
+  const Totals totals =
+      simulate({.options = {.conservativeness = 0.05, .cache = {.copy_pages = true}},
+                .groups = {GroupKind::full, GroupKind::window},
+                .output_max = 120,
+                .arrivals = 0.6,
+                .room = 0.7});
   EXPECT_GT(totals.retractions, 0);
 }
 
 TEST(SchedulerSimulation, SaysTheSameWithoutOverlapAndWithOneSlot) {
-  simulate({.options = {.max_running_requests = 1, .chunk_tokens_max = 5},
-            .groups = {GroupKind::full, GroupKind::full},
-            .prompt_max = 30,
-            .overlap = false});
+  simulate(
+      {.options = {.max_running_requests = 1, .chunk_tokens_max = 5, .cache = {.copy_pages = true}},
+       .groups = {GroupKind::full, GroupKind::full},
+       .prompt_max = 30,
+       .overlap = false});
 }
 
 TEST(SchedulerSimulation, SaysTheSameWhenClientsLeaveStepsThrowAndTheQueueOverflows) {
   simulate({.options = {.max_running_requests = 12,
                         .max_queued_requests = 6,
-                        .policy = Policy::priority},
+                        .policy = Policy::priority,
+                        .cache = {.copy_pages = true}},
             .arrivals = 0.7,
             .cancels = 0.4,
             .faults = 0.2});

@@ -20,6 +20,14 @@ bool runs_ahead(const StepPlan& plan) {
   return kernels::own_cpu_kernels() && plan.token_count() <= kRunAheadTokens;
 }
 
+std::vector<kvcache::PageCopy> copies_of(const StepPlan& plan) {
+  std::vector<kvcache::PageCopy> copies;
+  for (const Row& row : plan.rows) {
+    copies.insert(copies.end(), row.copies.begin(), row.copies.end());
+  }
+  return copies;
+}
+
 }  // namespace
 
 int32_t scored_position(const Row& row) {
@@ -40,6 +48,7 @@ void StepRunner::launch(const StepPlan& plan) {
   CHECK(flights_.size() <= 1, "at most two steps are in flight");
   Flight flight{.plan = plan, .before = pool_};
   try {
+    pool_.copy_pages(copies_of(plan));
     const layers::Forward forward = gathered(plan);
     telemetry::TraceSpan span(trace_, "run");
     span.arg("step", plan.step);

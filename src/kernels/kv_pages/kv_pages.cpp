@@ -38,6 +38,26 @@ class PagedAppend : public CpuPrimitive {
   std::optional<CodedHeads> coded_;
 };
 
+class CopyPages : public CpuPrimitive {
+ public:
+  const char* name() const override { return "CopyPages"; }
+
+  // Inputs: k pages, v pages, from, to. Outputs: the same two buffers.
+  void eval_cpu(const std::vector<mx::array>& in, std::vector<mx::array>& out) override {
+    alias_pages(in[0], out[0]);
+    alias_pages(in[1], out[1]);
+    const PageMemory k_pages = value_memory(out[0], std::nullopt);
+    const PageMemory v_pages = value_memory(out[1], std::nullopt);
+    const auto* from = rows<int32_t>(in[2]);
+    const auto* to = rows<int32_t>(in[3]);
+    const int64_t count = in[2].size();
+    dispatch([=] {
+      run_copy(k_pages, from, to, count);
+      run_copy(v_pages, from, to, count);
+    });
+  }
+};
+
 PageType page_type(mx::Dtype dtype) {
   if (dtype == mx::float32) {
     return PageType::f32;
@@ -133,6 +153,20 @@ KvPages paged_append(const KvPages& pages, const mx::array& k, const mx::array& 
       {pages.k.shape(), pages.v.shape()}, {pages.k.dtype(), pages.v.dtype()},
       std::make_shared<PagedAppend>(pages.coded),
       {pages.k, pages.v, mx::astype(k, mx::float32), mx::astype(v, mx::float32), slots});
+  return {outputs[0], outputs[1], pages.coded};
+}
+
+KvPages copy_pages(const KvPages& pages, const mx::array& from, const mx::array& to) {
+  check_pages(pages);
+  if (from.ndim() != 1 || from.shape() != to.shape()) {
+    throw std::invalid_argument("[copy_pages] expected as many pages to copy to as from");
+  }
+  if (!own_cpu_kernels()) {
+    return reference::copy_pages(pages, from, to);
+  }
+  const auto outputs =
+      mx::array::make_arrays({pages.k.shape(), pages.v.shape()}, {pages.k.dtype(), pages.v.dtype()},
+                             std::make_shared<CopyPages>(), {pages.k, pages.v, from, to});
   return {outputs[0], outputs[1], pages.coded};
 }
 

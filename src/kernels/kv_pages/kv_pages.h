@@ -37,6 +37,10 @@ struct KvPages {
 KvPages paged_append(const KvPages& pages, const mx::array& k, const mx::array& v,
                      const mx::array& slots);
 
+// Copies whole pages, `from` [N] to `to` [N] int32, in the order of the list and without coding
+// anew; aliases as paged_append() does. Pages outside the pool are skipped.
+KvPages copy_pages(const KvPages& pages, const mx::array& from, const mx::array& to);
+
 // Whether paged_append() to such pages is the own primitive on the default device. Tries it where
 // that is not certain: on Metal, once for each kind of pages.
 bool appends_in_place(const KvPages& pages);
@@ -44,6 +48,8 @@ bool appends_in_place(const KvPages& pages);
 namespace reference {
 KvPages paged_append(const KvPages& pages, const mx::array& k, const mx::array& v,
                      const mx::array& slots);
+// No page is copied to twice, or copied from after it was copied to.
+KvPages copy_pages(const KvPages& pages, const mx::array& from, const mx::array& to);
 
 // Heads [.., D] f32 to [.., bytes of a head] uint8 and back; the same bytes as the own primitive.
 mx::array encode_heads(const mx::array& values, const CodedHeads& coded);

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstring>
 
 #include "kernels/counters.h"
 #include "kernels/highway_targets.h"
@@ -34,6 +35,7 @@ HWY_EXPORT(append_tokens);
 
 VariantCounter count_append("kv_pages/append");
 VariantCounter count_coded("kv_pages/append_coded");
+VariantCounter count_copy("kv_pages/copy");
 
 }  // namespace
 
@@ -44,6 +46,19 @@ void run_append(const PageMemory& pages, const float* values, const int32_t* slo
   parallel_for(tokens, grain, [&](int64_t begin, int64_t end) {
     HWY_DYNAMIC_DISPATCH(append_tokens)(pages, values, slots, begin, end);
   });
+}
+
+void run_copy(const PageMemory& pages, const int32_t* from, const int32_t* to, int64_t count) {
+  count_copy.add();
+  const auto bytes = static_cast<size_t>(pages.page_tokens * pages.token_bytes());
+  auto* data = static_cast<uint8_t*>(pages.data);
+  const auto known = [&](int32_t page) { return page >= 0 && page < pages.pages; };
+  for (int64_t i = 0; i < count; ++i) {
+    if (known(from[i]) && known(to[i])) {
+      std::memmove(data + static_cast<size_t>(to[i]) * bytes,
+                   data + static_cast<size_t>(from[i]) * bytes, bytes);
+    }
+  }
 }
 
 }  // namespace pome::kernels

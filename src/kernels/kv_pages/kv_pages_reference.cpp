@@ -168,4 +168,21 @@ KvPages paged_append(const KvPages& pages, const mx::array& k, const mx::array& 
           pages.coded};
 }
 
+KvPages copy_pages(const KvPages& pages, const mx::array& from, const mx::array& to) {
+  const mx::array none(0);
+  const mx::array count(pages.pages());
+  const auto known = [&](const mx::array& page) {
+    return mx::logical_and(mx::greater_equal(page, none), mx::less(page, count));
+  };
+  // The sink is copied to itself where a page is outside the pool.
+  const mx::array both = mx::logical_and(known(from), known(to));
+  const mx::array source = mx::where(both, from, none);
+  const mx::array target = mx::where(both, to, none);
+  const auto copied = [&](const mx::array& half) {
+    const mx::array rows = mx::expand_dims(mx::take(half, source, 0), 1);
+    return mx::scatter(half, target, rows, 0);
+  };
+  return {copied(pages.k), copied(pages.v), pages.coded};
+}
+
 }  // namespace pome::kernels::reference

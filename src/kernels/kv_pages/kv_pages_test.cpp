@@ -101,6 +101,39 @@ TEST(PagedAppend, KeepsThePoolsBuffersWhileAStepIsInFlightAndOthersHoldThem) {
   EXPECT_TRUE(same_bits(std::vector<mx::float16_t>(stored, stored + 128), last));
 }
 
+TEST(CopyPages, CopiesBytesInThePoolsOwnBuffersAndLikeItsTwin) {
+  const auto half = [](uint32_t seed) {
+    return mx::contiguous(mx::astype(normal_array({6, 4, 2, 8}, seed), mx::float16));
+  };
+  const KvPages pages{half(1), half(2)};
+  mx::eval(pages.k, pages.v);
+  const void* buffer = pages.k.data<char>();
+  const mx::array from = int_array({1, 5, 9, 2}, {4});
+  const mx::array to = int_array({3, 4, 2, -1}, {4});
+  const KvPages expected = reference::copy_pages({half(1), half(2)}, from, to);
+  mx::eval(expected.k, expected.v);
+  const KvPages next = copy_pages(pages, from, to);
+  const auto bits = [](const mx::array& a) { return values_of(mx::astype(a, mx::float32)); };
+  EXPECT_TRUE(same_bits(bits(next.k), bits(expected.k)));
+  EXPECT_TRUE(same_bits(bits(next.v), bits(expected.v)));
+  EXPECT_EQ(next.k.data<char>(), buffer);
+  const mx::array copied = mx::slice(next.k, {3, 0, 0, 0}, {4, 4, 2, 8});
+  EXPECT_TRUE(same_bits(bits(copied), bits(mx::slice(half(1), {1, 0, 0, 0}, {2, 4, 2, 8}))));
+  EXPECT_THROW(copy_pages(pages, from, int_array({1}, {1})), std::invalid_argument);
+}
+
+TEST(CopyPages, OfCodedPagesAreTheSameBytes) {
+  const CodedHeads coded = coding(KvElement::int4, 32, 32);
+  KvPages pages = coded_pool(coded, 4, 2, 1);
+  const mx::array values = normal_array({2, 1, 32}, 5);
+  pages = paged_append(pages, values, values, int_array({2, 3}, {2}));
+  const KvPages next = copy_pages(pages, int_array({1}, {1}), int_array({3}, {1}));
+  const std::vector<uint8_t> bytes = values_of<uint8_t>(next.k);
+  const size_t page = bytes.size() / 4;
+  EXPECT_TRUE(std::equal(bytes.begin() + page, bytes.begin() + 2 * page, bytes.begin() + 3 * page));
+  EXPECT_NE(std::count(bytes.begin() + 3 * page, bytes.end(), 0), static_cast<int64_t>(page));
+}
+
 TEST(PagedAppend, SkipsSlotsOutsideThePool) {
   const KvPages pages{mx::contiguous(mx::zeros({2, 16, 1, 8})),
                       mx::contiguous(mx::zeros({2, 16, 1, 8}))};

@@ -29,5 +29,7 @@ struct PageMemory {
 
 // values [tokens, heads, dim] to slots [tokens]; slots outside the pool are skipped.
 void run_append(const PageMemory& pages, const float* values, const int32_t* slots, int64_t tokens);
+// Whole pages, one after the other; pages outside the pool are skipped.
+void run_copy(const PageMemory& pages, const int32_t* from, const int32_t* to, int64_t count);
 
 }  // namespace pome::kernels

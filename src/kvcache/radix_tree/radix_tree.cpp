@@ -1,6 +1,7 @@
-#include "kvcache/radix_tree.h"
+#include "kvcache/radix_tree/radix_tree.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "base/check.h"
@@ -30,6 +31,28 @@ NodeId RadixTree::find_child(NodeId parent, std::span<const Element> block) cons
   }
   const auto found = node.children.find(block);
   return found == node.children.end() ? kNoNode : found->second;
+}
+
+std::pair<NodeId, int32_t> RadixTree::find_similar(NodeId parent,
+                                                   std::span<const Element> begin) const {
+  const Node& node = at(parent);
+  std::pair<NodeId, int32_t> best{kNoNode, 0};
+  const auto consider = [&](const auto& child) {
+    const auto [ours, theirs] =
+        std::mismatch(begin.begin(), begin.end(), child.first.begin(), child.first.end());
+    if (const auto common = static_cast<int32_t>(ours - begin.begin()); common > best.second) {
+      best = {child.second, common};
+    }
+  };
+  // In their order the blocks most alike stand on both sides of where this one would.
+  const auto after = node.children.lower_bound(begin);
+  if (after != node.children.end()) {
+    consider(*after);
+  }
+  if (after != node.children.begin()) {
+    consider(*std::prev(after));
+  }
+  return best;
 }
 
 NodeId RadixTree::find(NodeRef ref) const {

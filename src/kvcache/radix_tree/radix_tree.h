@@ -56,6 +56,9 @@ class RadixTree {
   // ---- walking
   NodeId find_root(std::string_view cache_namespace) const;  // kNoNode when there is none
   NodeId find_child(NodeId parent, std::span<const Element> block) const;
+  // The child whose block begins with the most elements of `begin` (a block at most), and how many;
+  // kNoNode and 0 when no child begins like it.
+  std::pair<NodeId, int32_t> find_similar(NodeId parent, std::span<const Element> begin) const;
   // The node, or kNoNode when it is gone.
   NodeId find(NodeRef ref) const;
   NodeRef ref(NodeId node) const { return {node, at(node).birth}; }
