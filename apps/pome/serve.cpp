@@ -65,6 +65,7 @@ server::ServerOptions server_options(const Settings& settings, telemetry::Trace*
   options.admin_api_key = settings.text("--admin-api-key");
   options.allowed_origins = split_words(settings.text("--allowed-origins"));
   options.allowed_hosts = split_words(settings.text("--allowed-hosts"));
+  options.playground = !settings.on("--disable-playground");
   options.limits.client_timeout = milliseconds(settings, "--client-timeout");
   options.drain_timeout = milliseconds(settings, "--drain-timeout");
   options.serving.served_model_name = served_name_of(settings);

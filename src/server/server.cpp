@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "protocol/field_table.h"
 #include "server/http/listener.h"
+#include "server/playground/playground.h"
 
 namespace pome::server {
 namespace {
@@ -71,7 +72,7 @@ struct Server::Parts {
                    .admin_api_key = options.admin_api_key,
                    .allowed_origins = options.allowed_origins,
                    .allowed_hosts = options.allowed_hosts};
-    http.routes = routes(front);
+    http.routes = options.playground ? with_playground(routes(front)) : routes(front);
     http.on_reply = [this](const Request& request, int status) {
       if (front.model) {
         front.model->metrics.count_reply(status);

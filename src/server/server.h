@@ -23,6 +23,7 @@ struct ServerOptions {
   std::string admin_api_key;                 // for what touches everybody; empty: as api_key
   std::vector<std::string> allowed_origins;  // beyond pages of this machine; "*" is any
   std::vector<std::string> allowed_hosts;    // beyond this machine's names; GuardOptions
+  bool playground = true;                    // the page at `/`
   HttpLimits limits;
   ServingOptions serving;
   std::chrono::milliseconds drain_timeout{30'000};  // what still runs after so long is cancelled

@@ -86,6 +86,9 @@ std::vector<Flag> server_flags() {
       make(group, {"--allowed-origins"}, list, "ORIGIN…", "",
            "Pages of these origins (`https://chat.example`, `*` for any) may use the server from a "
            "browser. Default: pages of this machine only."),
+      make(group, {"--disable-playground"}, toggle, "", "",
+           "No page at `/`. Without the flag browsers find one there to try the model with; its "
+           "calls of the API need the --api-key as any others do."),
       make(group, {"--strict-model-name"}, toggle, "", "",
            "A request for another model name is 404. Default: any name is answered by the served "
            "model."),

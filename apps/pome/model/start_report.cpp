@@ -84,7 +84,8 @@ std::vector<std::string> start_report(const Settings& settings, const OpenModel&
   const std::vector<std::string> off = switched_off(settings, model);
   lines.push_back("  off      " +
                   (off.empty() ? std::string("nothing") : fmt::format("{}", fmt::join(off, "; "))));
-  lines.push_back(fmt::format("  ready    {} after {:.2f} s", url, took.count()));
+  const char* page = settings.on("--disable-playground") ? "" : " (in a browser: the playground)";
+  lines.push_back(fmt::format("  ready    {} after {:.2f} s{}", url, took.count(), page));
   lines.push_back("  try      " + curl_of(settings, model, url));
   return lines;
 }

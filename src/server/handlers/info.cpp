@@ -142,11 +142,24 @@ asio::awaitable<void> handle_metrics(ServerContext& context, Exchange& exchange)
   co_await exchange.reply(std::move(reply));
 }
 
+// Browsers are shown the playground before they come here.
 asio::awaitable<void> handle_root(ServerContext& context, Exchange& exchange) {
+  const std::string_view accepted = exchange.request().header("Accept").value_or("");
+  if (accepted.find("application/json") != std::string_view::npos) {
+    json::object body;
+    body["server"] = "pome";
+    body["served_model_name"] = context.options.served_model_name;
+    body["endpoints"] = json::array{"POST /v1/chat/completions", "GET /v1/models", "GET /health"};
+    Reply answer = json_reply(200, body);
+    answer.headers.emplace_back("Vary", "Accept, Origin");
+    co_await exchange.reply(std::move(answer));
+    co_return;
+  }
   Reply reply{.body = fmt::format("pome serves {} here: POST /v1/chat/completions, GET /v1/models, "
                                   "GET /health\n",
                                   context.options.served_model_name),
-              .content_type = "text/plain; charset=utf-8"};
+              .content_type = "text/plain; charset=utf-8",
+              .headers = {{"Vary", "Accept, Origin"}}};
   co_await exchange.reply(std::move(reply));
 }
 

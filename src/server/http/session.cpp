@@ -302,7 +302,7 @@ asio::awaitable<void> HttpSession::reply(Reply answer) {
   for (const auto& [name, value] : answer.headers) {
     response.set(name, value);
   }
-  if (answer.status != 204) {
+  if (answer.status != 204 && answer.status != 304) {
     response.set(http::field::content_type, answer.content_type);
     response.content_length(answer.body.size());
     if (request_.method != "HEAD") {
