@@ -127,7 +127,7 @@ class SetupTest(unittest.TestCase):
         self.assertIn("cannot write to build/", done.stderr)
 
     def test_a_disk_that_is_too_small_is_named_before_anything_is_fetched(self):
-        for command, need in (("demo", 1500), ("test", 3000)):
+        for command, need in (("demo", 1500), ("test", 3600)):
             for free, refused in ((need - 1, True), (need, False)):
                 machine = self.machine(DEBIAN_12_WHOLE, user=0)
                 machine.program("df", f"echo Filesystem; echo disk 9 9 {free * 1024 + 1023} 99% /")
@@ -139,6 +139,35 @@ class SetupTest(unittest.TestCase):
         done = self.machine({}, user=0).dev("demo")
         self.assertNotEqual(done.returncode, 0)
         self.assertRegex(done.stderr, r"apt knows no g\+\+ cmake .*: check the network")
+
+    def browser(self, machine: Machine) -> str:
+        """What setting up the browser says; it never fails the set-up."""
+        (machine.folder / "build").mkdir()
+        done = subprocess.run(["sh", "-euc", ". tools/dev/common.sh; . tools/dev/setup.sh; setup_browser"],
+                              cwd=machine.folder, capture_output=True, text=True, timeout=50, check=False,
+                              env={"PATH": str(machine.bin)} | machine.environment)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def test_a_browser_is_installed_where_apt_has_one(self):
+        machine = self.machine(DEBIAN_12 | {"chromium": "156.0.1"}, user=0)
+        said = self.browser(machine)
+        self.assertIn("100 MB", said)
+        self.assertIn("chromium", machine.apt_calls()[-1].split())
+        self.assertIn("journeys of the ring playground will be skipped", said, "this apt could not install it")
+
+    def test_without_a_browser_the_journeys_are_skipped_and_nothing_fails(self):
+        for candidates, user, word in ((DEBIAN_12, 0, "skipped"), (DEBIAN_12 | {"chromium": "2:1snap1-0"}, 0, "skipped"),
+                                       (DEBIAN_12 | {"chromium": "156.0.1"}, 1000, "apt-get install -y")):
+            machine = self.machine(candidates, user=user)
+            self.assertIn(word, self.browser(machine))
+            if (machine.folder / "apt.log").exists():
+                self.assertFalse([call for call in machine.apt_calls() if "install" in call])
+
+    def test_a_browser_that_is_there_is_enough(self):
+        machine = self.machine(DEBIAN_12 | {"chromium": "156.0.1"}, user=0)
+        machine.program("google-chrome", "")
+        self.assertEqual(self.browser(machine), "")
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ ensure_setup() {
 # What the folder grows to, in MB. A full disk ends a build after many minutes, and rarely with a word about the disk.
 check_disk() {
   need=1500
-  [ "$1" = program ] || need=3000
+  [ "$1" = program ] || need=3600
   free=$(df -Pk . 2>/dev/null | awk 'NR == 2 { print int($4 / 1024) }')
   [ -z "$free" ] || [ "$free" -ge $need ] ||
     die "this folder's disk has $free MB left, and the build takes up to $need MB: make room, or move the folder"
@@ -41,6 +41,7 @@ setup_packages() {
   [ -z "$missing" ] || install_parts "$missing"
   left=$(missing_parts "$1")
   [ -z "$left" ] || die "still missing after the installation: $(echo $left). $(cure_for_left)"
+  [ "$1" = program ] || setup_browser
 }
 
 # MLX's library and headers, as a wheel in .venv.
@@ -78,17 +79,29 @@ mlx_wheel_there() {
   return 1
 }
 
-# What the clients ring imports; nothing else uses it.
+# What the rings clients and playground import; nothing else uses it.
 setup_test_venv() {
-  requirements=tests/clients/requirements.txt
-  [ -e $requirements ] || return 0
-  stamp=.venv-tests/.pome-$(cksum <$requirements | cut -d' ' -f1)
+  requirements=
+  for file in tests/clients/requirements.txt tests/playground/requirements.txt; do
+    [ ! -e $file ] || requirements="$requirements -r $file"
+  done
+  [ -n "$requirements" ] || return 0
+  stamp=.venv-tests/.pome-$(cat $(echo "$requirements" | sed 's/-r//g') | cksum | cut -d' ' -f1)
   [ ! -e "$stamp" ] || return 0
-  say "Python packages of the clients ring into .venv-tests (about 15 MB)"
+  say "Python packages of the rings clients and playground into .venv-tests (about 65 MB)"
   make_venv .venv-tests
-  .venv-tests/bin/python -m pip install --quiet --disable-pip-version-check -r $requirements ||
-    die "pip could not install $requirements: check the network and run again"
+  .venv-tests/bin/python -m pip install --quiet --disable-pip-version-check $requirements ||
+    die "pip could not install$requirements: check the network and run again"
   touch "$stamp"
+}
+
+# The journeys of the ring playground need a browser. Where none can be had they are skipped, and counted so, which is no
+# reason to stop.
+setup_browser() {
+  for name in chromium chromium-browser google-chrome google-chrome-stable; do
+    if have $name; then return 0; fi
+  done
+  install_browser || note "the journeys of the ring playground will be skipped: there is no browser"
 }
 
 # formatter: prints a clang-format of the version that lays out as we do, if there is one.

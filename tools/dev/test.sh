@@ -1,7 +1,7 @@
 # ./dev test [RING…]: sets up, builds and runs the rings; the last line counts.
 . tools/dev/build.sh
 
-all_rings="unit kernel parity invariance simulation scenario clients fuzz tidy"
+all_rings="unit kernel parity invariance simulation scenario clients playground fuzz tidy"
 
 dev_test() {
   test_started=$(seconds_now)

@@ -80,12 +80,16 @@ packages_for() {
   done | tr ' ' '\n' | awk 'NF && !seen[$0]++' | tr '\n' ' '
 }
 
+# How packages get installed: sudo= is "" for root, "none" where nobody may.
+find_sudo() {
+  sudo=
+  [ "$(id -u)" != 0 ] || return 0
+  if have sudo && sudo -n true 2>/dev/null; then sudo="sudo -n"; elif have sudo && [ -t 0 ]; then sudo=sudo; else sudo=none; fi
+}
+
 install_parts() {
   have apt-get || die "missing: $(echo $1). This system has no apt-get: install them with its own package manager"
-  sudo=
-  if [ "$(id -u)" != 0 ]; then
-    if have sudo && sudo -n true 2>/dev/null; then sudo="sudo -n"; elif have sudo && [ -t 0 ]; then sudo=sudo; else sudo=none; fi
-  fi
+  find_sudo
   say "missing: $(echo $1)"
   note "asking apt what it has"
   if [ "$sudo" = none ]; then
@@ -126,6 +130,22 @@ install_packages() {
   $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
     -o DPkg::Lock::Timeout=120 $1 >build/setup.log 2>&1 ||
     explain_failure "$1"
+}
+
+# Ubuntu's package of that name only asks for a snap, which does not work in containers.
+install_browser() {
+  have apt-get || return 1
+  find_sudo
+  [ "$sudo" = none ] || [ -n "$(candidate chromium)" ] || $sudo apt-get update -qq >/dev/null || true
+  case $(candidate chromium) in '' | *snap*) return 1 ;; esac
+  if [ "$sudo" = none ]; then
+    note "as root, 'apt-get install -y --no-install-recommends chromium' brings one (about 100 MB)"
+    return 1
+  fi
+  say "a browser for the playground's journeys: chromium (about 100 MB to download, 400 MB on the disk)"
+  $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+    -o DPkg::Lock::Timeout=120 chromium >build/setup.log 2>&1 ||
+    { note "apt-get could not install chromium (build/setup.log)"; return 1; }
 }
 
 # `apt-get update` warns and succeeds where it could fetch nothing; that shows as packages that apt does not know.

@@ -45,4 +45,13 @@ install_parts() {
     { tail -n 20 build/setup.log >&2; die "brew could not install them; its last words are above (build/setup.log)"; }
 }
 
+# Chrome is no business of a build script.
+install_browser() {
+  for folder in /Applications "${HOME:-}/Applications"; do
+    [ ! -e "$folder/Google Chrome.app" ] || return 0
+  done
+  note "a browser for the playground's journeys: 'brew install --cask google-chrome' (about 250 MB)"
+  return 1
+}
+
 cure_for_left() { echo "Try 'brew update && brew upgrade', then run this again; details are in build/setup.log"; }
