@@ -95,7 +95,7 @@ std::vector<Route> with_playground(std::vector<Route> routes) {
           {.method = "GET",
            .path = fmt::format("/playground/{}", file.name),
            .prefix = false,
-           .needs_key = false,
+           .access = Access::open,
            .handler = [&file](Exchange& exchange) { return send_file(file, exchange); }});
     }
   }
