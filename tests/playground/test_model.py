@@ -16,7 +16,7 @@ def test_the_demo_model_answers(visit):
         here.setting("max_tokens").fill("16")
         here.send("What is the capital of France?")
         expect(here.answer.locator("> .markdown")).to_contain_text("Paris", timeout=60_000)
-        expect(here.answer.locator(".figures-line")).to_contain_text("tokens/s")
+        expect(here.answer.locator(".figures-line")).to_contain_text("first after")
         expect(here.page.locator("#figures")).to_contain_text("planned")
     finally:
         server.end()
