@@ -80,6 +80,11 @@ Result<std::vector<std::string>> check_fields(const json::object& object, const 
     const std::string_view name(key.data(), key.size());
     const auto field = std::find_if(table.fields.begin(), table.fields.end(),
                                     [&](const Field& f) { return f.name == name; });
+    if (field == table.fields.end() && table.unknown == UnknownFields::hints) {
+      constexpr size_t kNameShown = 64;
+      hints.push_back(fmt::format("{}{}", prefix, printable(name.substr(0, kNameShown))));
+      continue;
+    }
     if (field == table.fields.end()) {
       return unknown_field(name, table, prefix);
     }
@@ -112,6 +117,9 @@ std::string fields_markdown(const FieldTable& table) {
   std::string out = fmt::format("## {}\n\n| field | use | note |\n|---|---|---|\n", table.endpoint);
   for (const Field& field : table.fields) {
     out += fmt::format("| `{}` | {} | {} |\n", field.name, use_name(field.use), field.note);
+  }
+  if (table.unknown == UnknownFields::hints) {
+    out += fmt::format("| any other | {} | as in the original |\n", use_name(FieldUse::hint));
   }
   return out;
 }

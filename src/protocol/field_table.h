@@ -26,9 +26,13 @@ struct Field {
   bool (*asks_for_nothing)(const json::value&) = nullptr;
 };
 
+// What stands in no table: an API that ignores it has it named among the hints.
+enum class UnknownFields { refused, hints };
+
 struct FieldTable {
   std::string_view endpoint;  // "POST /v1/chat/completions", "messages of POST …"
   std::span<const Field> fields;
+  UnknownFields unknown = UnknownFields::refused;
 };
 
 // Holds every key of `object` against the table. Refused and unknown fields are an error that names

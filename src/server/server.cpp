@@ -9,6 +9,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include <fmt/format.h>
@@ -16,6 +17,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "protocol/field_table.h"
+#include "server/handlers/anthropic/endpoints.h"
 #include "server/http/listener.h"
 #include "server/playground/playground.h"
 
@@ -31,6 +33,16 @@ telemetry::MetricsOptions named(const ServingOptions& serving) {
     options.model_name = serving.served_model_name;
   }
   return options;
+}
+
+std::vector<Route> all_routes(const Front& front) {
+  std::vector<Route> out;
+  for (const std::span<const Endpoint> dialect : {endpoints(), anthropic_endpoints()}) {
+    for (Route& route : routes(front, dialect)) {
+      out.push_back(std::move(route));
+    }
+  }
+  return out;
 }
 
 // What comes with the model.
@@ -72,7 +84,7 @@ struct Server::Parts {
                    .admin_api_key = options.admin_api_key,
                    .allowed_origins = options.allowed_origins,
                    .allowed_hosts = options.allowed_hosts};
-    http.routes = options.playground ? with_playground(routes(front)) : routes(front);
+    http.routes = options.playground ? with_playground(all_routes(front)) : all_routes(front);
     http.on_reply = [this](const Request& request, int status) {
       if (front.model) {
         front.model->metrics.count_reply(status);

@@ -7,6 +7,7 @@ import subprocess
 import time
 import urllib.request
 
+import anthropic
 import openai
 import pytest
 
@@ -44,6 +45,7 @@ class Server:
                 assert time.monotonic() < deadline, "pome serve is not healthy after a minute"
                 time.sleep(0.05)
         self.client = openai.OpenAI(base_url=self.url + "/v1", api_key="none", max_retries=0, timeout=60)
+        self.anthropic = anthropic.Anthropic(base_url=self.url, api_key="none", max_retries=0, timeout=60)
 
     def wait_until(self, condition, seconds: float = 20):
         end = time.monotonic() + seconds

@@ -63,12 +63,27 @@ def check_metrics(text: str) -> None:
     expect("\nsglang:num_running_reqs{" in text, f"SGLang's names: {text[:500]}")
 
 
+def check_message(request: dict, reply: dict) -> None:
+    expect((reply["type"], reply["role"]) == ("message", "assistant"), f"a message of the assistant: {reply}")
+    expect("".join(block["text"] for block in reply["content"]).strip() != "", f"the answer says something: {reply}")
+    usage = reply["usage"]
+    prompt = usage["input_tokens"] + usage["cache_read_input_tokens"]
+    check_counts({"prompt_tokens": prompt, "completion_tokens": usage["output_tokens"]}, request["max_tokens"])
+    expect(reply["stop_reason"] in ("end_turn", "max_tokens"), f"it ended well: {reply}")
+
+
+def check_count(_: dict, reply: dict) -> None:
+    expect(reply["input_tokens"] > 0, f"a prompt has tokens: {reply}")
+
+
 CHECKS = {
     "/v1/chat/completions": check_chat,
     "/v1/completions": check_completion,
     "/generate": check_generate,
     "/v1/tokenize": check_tokens,
     "/tokenize": check_tokens,
+    "/v1/messages": check_message,
+    "/v1/messages/count_tokens": check_count,
     "/health": check_health,
     "/health_generate": check_health,
     "/get_server_info": check_server_info,
@@ -91,8 +106,20 @@ def chat_chunks(events: list[dict]) -> dict:
                          "finish_reason": reasons[index]} for index in contents]}
 
 
+def message_of(frames: list[str]) -> dict:
+    """A stream of Anthropic's events as the message that it stands for."""
+    events = [json.loads(frame.partition("\ndata: ")[2]) for frame in frames]
+    expect([e["type"] for e in (events[0], *events[-2:])] == ["message_start", "message_delta", "message_stop"], f"{frames}")
+    text = "".join(e["delta"]["text"] for e in events if e["type"] == "content_block_delta")
+    return events[0]["message"] | events[-2]["delta"] | {"usage": events[-2]["usage"],
+                                                         "content": [{"type": "text", "text": text}]}
+
+
 def check_stream(path: str, request: dict, body: str) -> None:
     frames = [frame for frame in body.split("\n\n") if frame]
+    if path == "/v1/messages":
+        check_message(request, message_of(frames))
+        return
     expect(frames[-1] == "data: [DONE]", f"the stream's end: {frames[-1]}")
     events = [json.loads(frame.removeprefix("data: ")) for frame in frames[:-1]]
     expect(all("error" not in event for event in events), f"no error on the way: {body}")

@@ -1,8 +1,9 @@
-// rooms: base protocol protocol/openai protocol/native
+// rooms: base protocol protocol/openai protocol/native protocol/anthropic
 // Any bytes are refused or become a request; a refusal is a 400 with a message.
 #include <cstdlib>
 #include <string_view>
 
+#include "protocol/anthropic/messages.h"
 #include "protocol/native/generate.h"
 #include "protocol/native/tokenize.h"
 #include "protocol/openai/chat.h"
@@ -28,6 +29,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t count) {
   }
   check(pome::protocol::openai::parse_chat_request(*value, {}));
   check(pome::protocol::openai::parse_completion_request(*value, {}));
+  check(pome::protocol::anthropic::parse_messages_request(*value, {}));
+  check(pome::protocol::anthropic::parse_count_request(*value));
   check(pome::protocol::native::parse_generate_request(*value, {}));
   check(pome::protocol::native::parse_tokenize_request(*value));
   check(pome::protocol::native::parse_detokenize_request(*value));

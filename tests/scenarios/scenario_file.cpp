@@ -55,7 +55,11 @@ std::string normalised(std::string line) {
   static const std::regex ids("[0-9a-f]{32}");
   static const std::regex created("\"created\":[0-9]+");
   static const std::regex latency("\"e2e_latency\":[-+.0-9eE]+");
+  static const std::regex moment("\"(created|modified)_at\":\"[-0-9T:.]+Z\"");
+  static const std::regex duration("\"((?!load)[a-z_]+_duration)\":[0-9]+");
   line = std::regex_replace(line, ids, "ID");
+  line = std::regex_replace(line, moment, "\"$1_at\":TIME");
+  line = std::regex_replace(line, duration, "\"$1\":TIME");
   line = std::regex_replace(line, created, "\"created\":TIME");
   return std::regex_replace(line, latency, "\"e2e_latency\":TIME");
 }

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "protocol/anthropic/fields.h"
 #include "protocol/native/fields.h"
 #include "protocol/openai/fields.h"
 
@@ -27,7 +28,9 @@ std::string generated() {
        {&openai::chat_fields(), &openai::message_fields(), &openai::completion_fields(),
         &native::generate_fields(), &native::sampling_fields(), &native::tokenize_fields(),
         &native::detokenize_fields(), &native::parse_calls_fields(),
-        &native::separate_reasoning_fields(), &native::abort_fields()}) {
+        &native::separate_reasoning_fields(), &native::abort_fields(),
+        &anthropic::messages_fields(), &anthropic::message_fields(), &anthropic::block_fields(),
+        &anthropic::tool_fields(), &anthropic::count_tokens_fields()}) {
     out += fields_markdown(*table) + "\n";
   }
   out.pop_back();

@@ -45,9 +45,9 @@ class LocalSpeaker final : public Speaker {
  private:
   Result<std::vector<Token>> encode(const json::array& messages, int32_t context) const {
     if (model_.text.chat) {
-      text::ChatInput input;
-      input.messages = messages;
-      auto prompt = server::encode_chat(model_.text, input, context);
+      server::ChatQuestion question;
+      question.input.messages = messages;
+      auto prompt = server::encode_chat(model_.text, question, context);
       return prompt ? Result<std::vector<Token>>(std::move(prompt->tokens)) : prompt.error();
     }
     // A base model goes on from what was said.

@@ -8,6 +8,7 @@
 
 #include "base/ids.h"
 #include "base/result.h"
+#include "text/answer/answer_parser.h"
 
 namespace pome::server {
 
@@ -59,7 +60,8 @@ struct Delta {
   std::string text = {};       // whole code points
   std::string reasoning = {};  // where the request wants it told apart, and calls likewise
   std::vector<CallPiece> calls = {};
-  bool has_called = false;  // a whole call has been made, now or before
+  std::vector<text::AnswerRun> order = {};  // how these three followed each other
+  bool has_called = false;                  // a whole call has been made, now or before
   std::vector<OutputToken> tokens = {};
   // With log probabilities, where parts are told apart: the tokens of the text, once that is known.
   std::vector<OutputToken> text_tokens = {};

@@ -42,6 +42,11 @@ float finite(float logprob) {
   return std::isfinite(logprob) ? logprob : -9999.0f;
 }
 
+void add_plain(const std::string& text, Delta& delta) {
+  delta.text += text;
+  text::add_run(delta.order, text::AnswerPart::content, text.size());
+}
+
 // For a call that the model gave none. Mistral's templates take ids of nine characters only.
 std::string new_call_id(const text::AnswerForms& forms) {
   const std::string id = random_id();
@@ -211,7 +216,7 @@ void Generation::decode_tokens(const engine::Event& event, Choice& choice, Delta
 
 bool Generation::add_text(const std::string& text, Choice& choice, Delta& delta) const {
   if (!choice.answer) {
-    delta.text += text;
+    add_plain(text, delta);
     return false;
   }
   text::AnswerDelta said = choice.answer->parser.feed(text);
@@ -226,7 +231,7 @@ bool Generation::add_text(const std::string& text, Choice& choice, Delta& delta)
 
 void Generation::finish_text(const std::string& rest, Choice& choice, Delta& delta) const {
   if (!choice.answer) {
-    delta.text += rest;
+    add_plain(rest, delta);
     return;
   }
   text::AnswerDelta said = choice.answer->parser.finish(rest);
@@ -251,8 +256,17 @@ void Generation::settle(const std::vector<text::AnswerPart>& parts, Answer& answ
 void Generation::add_answer(text::AnswerDelta said, Answer& answer, Delta& delta) const {
   delta.text += said.content;
   delta.reasoning += said.reasoning;
-  for (const text::ToolEvent& event : said.calls) {
-    add_call(event, answer, delta);
+  auto event = said.calls.begin();
+  for (const text::AnswerRun& run : said.order) {
+    if (run.part != text::AnswerPart::call) {
+      text::add_run(delta.order, run.part, run.size);
+      continue;
+    }
+    const size_t before = delta.calls.size();
+    for (size_t i = 0; i < run.size; ++i) {
+      add_call(*event++, answer, delta);
+    }
+    text::add_run(delta.order, run.part, delta.calls.size() - before);
   }
 }
 

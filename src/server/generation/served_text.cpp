@@ -42,10 +42,55 @@ Result<std::vector<Token>> with_field(Result<std::vector<Token>> tokens, std::st
   return error;
 }
 
+Status check_tools(const ServedText& served, const text::ChatInput& input) {
+  if (!input.tools || served.forms.calls) {
+    return {};
+  }
+  return invalid(
+      "'tools': the chat template of this model shows no form in which it would call tools; if it "
+      "has one, name it with --tool-call-parser",
+      "tools");
+}
+
+// Whether the answer begins inside the thinking: as the prompt, or the answer's beginning, left it.
+bool begins_inside(const text::ReasoningStyle& style, const text::ChatInput& input,
+                   const std::string& prompt) {
+  if (!input.continue_final_message) {
+    return text::begins_inside(style, prompt);
+  }
+  const json::object& last = input.messages.back().as_object();
+  if (const json::array* parts = find_array(last, "content"); parts != nullptr && !parts->empty()) {
+    const auto text = find_string(parts->back().as_object(), "text");
+    return text::continues_inside(style, text.value_or(""));
+  }
+  return text::continues_inside(style, find_string(last, "content").value_or(""));
+}
+
+text::AnswerReading reading_of(const ServedText& served, const ChatQuestion& question,
+                               const std::string& prompt) {
+  text::AnswerReading reading;
+  if (question.input.tools) {
+    reading.forms.calls = served.forms.calls;
+    reading.tools = text::DeclaredTools(*question.input.tools);
+    reading.one_call = !question.parallel_calls;
+  }
+  if (question.separate_reasoning && served.forms.reasoning != nullptr) {
+    reading.forms.reasoning = served.forms.reasoning;
+    reading.begins_inside = begins_inside(*reading.forms.reasoning, question.input, prompt);
+    reading.reasoning_at_once = !question.stream_reasoning;
+  }
+  reading.keeps_control_tokens =
+      reading.reads_anything() &&
+      text::marks_are_among(reading.forms, served.tokenizer.special_texts());
+  return reading;
+}
+
 }  // namespace
 
-Result<ChatPrompt> encode_chat(const ServedText& served, const text::ChatInput& input,
+Result<ChatPrompt> encode_chat(const ServedText& served, const ChatQuestion& question,
                                int32_t context_tokens) {
+  const text::ChatInput& input = question.input;
+  POME_TRY(check_tools(served, input));
   if (!served.chat) {
     return invalid(
         "the model has no chat template: use /v1/completions, or start the server with "
@@ -73,7 +118,8 @@ Result<ChatPrompt> encode_chat(const ServedText& served, const text::ChatInput& 
   if (!tokens) {
     return tokens.error();
   }
-  return ChatPrompt{std::move(rendered->text), std::move(*tokens)};
+  text::AnswerReading reading = reading_of(served, question, rendered->text);
+  return ChatPrompt{std::move(rendered->text), std::move(*tokens), std::move(reading)};
 }
 
 Result<std::vector<Token>> encode_prompt(const ServedText& served, std::string_view prompt,

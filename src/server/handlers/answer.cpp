@@ -89,7 +89,7 @@ Error shutting_down() {
 }  // namespace
 
 asio::awaitable<void> refuse(ServerContext& context, Exchange& exchange, const Error& error) {
-  Reply refusal = error_reply(error, context.dispatcher.seconds_until_places(1));
+  Reply refusal = exchange.refusal(error, context.dispatcher.seconds_until_places(1));
   co_await exchange.reply(std::move(refusal));
 }
 
@@ -97,12 +97,12 @@ asio::awaitable<void> refuse(ServerContext& context, Exchange& exchange, Request
                              const Error& error) {
   record.refuse(error);
   Reply refusal =
-      error_reply(error, context.dispatcher.seconds_until_places(record.choice_count()));
+      exchange.refusal(error, context.dispatcher.seconds_until_places(record.choice_count()));
   co_await exchange.reply(std::move(refusal));
 }
 
 asio::awaitable<void> refuse_for_start(const Front& front, Exchange& exchange) {
-  Reply refusal = error_reply(front.draining ? shutting_down() : still_loading());
+  Reply refusal = exchange.refusal(front.draining ? shutting_down() : still_loading());
   co_await exchange.reply(std::move(refusal));
 }
 
@@ -194,10 +194,9 @@ Result<std::shared_ptr<Generation>> start_generation(ServerContext& context, Exc
   return generation;
 }
 
-asio::awaitable<Result<std::vector<ChoiceOutput>>> collect(std::shared_ptr<Generation> generation,
-                                                           RequestRecord& record) {
-  std::vector<ChoiceOutput> outputs(generation->choice_count());
-  std::optional<Error> error;
+asio::awaitable<Status> take_all(std::shared_ptr<Generation> generation, RequestRecord& record,
+                                 std::function<void(Delta)> take) {
+  Status status;
   for (;;) {
     std::vector<Delta> deltas = co_await generation->next();
     if (deltas.empty()) {
@@ -205,24 +204,34 @@ asio::awaitable<Result<std::vector<ChoiceOutput>>> collect(std::shared_ptr<Gener
     }
     for (Delta& delta : deltas) {
       record.saw(delta);
-      if (delta.finish == Finish::error && !error) {
-        error = delta.error;
+      if (delta.finish == Finish::error && status) {
+        status = delta.error;
         generation->cancel();
       }
-      ChoiceOutput& output = outputs[static_cast<size_t>(delta.choice)];
-      output.text += delta.text;
-      output.reasoning += delta.reasoning;
-      add_calls(delta.calls, output.calls);
-      std::move(delta.text_tokens.begin(), delta.text_tokens.end(),
-                std::back_inserter(output.text_tokens));
-      std::move(delta.tokens.begin(), delta.tokens.end(), std::back_inserter(output.tokens));
-      std::move(delta.prompt_scores.begin(), delta.prompt_scores.end(),
-                std::back_inserter(output.prompt_scores));
-      output.last = std::move(delta);
+      take(std::move(delta));
     }
   }
-  if (error) {
-    co_return *error;
+  co_return status;
+}
+
+asio::awaitable<Result<std::vector<ChoiceOutput>>> collect(std::shared_ptr<Generation> generation,
+                                                           RequestRecord& record) {
+  std::vector<ChoiceOutput> outputs(generation->choice_count());
+  std::function<void(Delta)> take = [&outputs](Delta delta) {
+    ChoiceOutput& output = outputs[static_cast<size_t>(delta.choice)];
+    output.text += delta.text;
+    output.reasoning += delta.reasoning;
+    add_calls(delta.calls, output.calls);
+    std::move(delta.text_tokens.begin(), delta.text_tokens.end(),
+              std::back_inserter(output.text_tokens));
+    std::move(delta.tokens.begin(), delta.tokens.end(), std::back_inserter(output.tokens));
+    std::move(delta.prompt_scores.begin(), delta.prompt_scores.end(),
+              std::back_inserter(output.prompt_scores));
+    output.last = std::move(delta);
+  };
+  const Status status = co_await take_all(std::move(generation), record, std::move(take));
+  if (!status) {
+    co_return status.error();
   }
   co_return outputs;
 }
@@ -250,6 +259,10 @@ asio::awaitable<Reply> make_reply(ServerContext& context, bool has_scores,
     }
   }
   co_return json_reply(200, make());
+}
+
+std::string openai_error_event(const Error& error) {
+  return protocol::sse_event(protocol::error_body(error));
 }
 
 asio::awaitable<void> stream(Exchange& exchange, std::shared_ptr<Generation> generation,
@@ -281,22 +294,22 @@ asio::awaitable<void> stream(Exchange& exchange, std::shared_ptr<Generation> gen
       continue;  // nothing was said yet, so the error can have its own status
     }
     if (!exchange.stream_begun()) {
-      co_await exchange.begin_stream();
+      co_await exchange.begin_stream(writer.content_type);
     }
     if (error && !error_sent) {
       error_sent = true;
-      frames += protocol::sse_event(protocol::error_body(*error));
+      frames += writer.error(*error);
     }
     co_await exchange.send(std::move(frames));
   }
   if (!exchange.stream_begun()) {
     const Error cause = error.value_or(Error{});
-    Reply answer = error_reply(cause);
+    Reply answer = exchange.refusal(cause);
     co_await exchange.reply(std::move(answer));
     co_return;
   }
   std::string end = error ? std::string() : writer.tail();
-  end += protocol::kSseDone;
+  end += writer.end;
   const bool taken = co_await exchange.send(std::move(end));
   if (!taken) {
     record.leave();

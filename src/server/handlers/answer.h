@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "protocol/errors.h"
 #include "protocol/openai/replies.h"
 #include "server/handlers/context.h"
 
@@ -59,6 +60,9 @@ struct ChoiceOutput {
 };
 
 // Waits for the end. An error of any choice is the error of all, and cancels the rest.
+asio::awaitable<Status> take_all(std::shared_ptr<Generation> generation, RequestRecord& record,
+                                 std::function<void(Delta)> take);
+// The same, with what each choice has said.
 asio::awaitable<Result<std::vector<ChoiceOutput>>> collect(std::shared_ptr<Generation> generation,
                                                            RequestRecord& record);
 
@@ -71,9 +75,11 @@ asio::awaitable<void> reply_with(ServerContext& context, Exchange& exchange,
 asio::awaitable<Reply> make_reply(ServerContext& context, bool has_scores,
                                   std::function<json::value()> make);
 
-// Streams until the end. `frames` turns one delta into server-sent events; `tail` gives what stands
-// between the last delta and [DONE]. Errors before the first delta are a plain reply, later ones an
-// event.
+// {"error": …} as a server-sent event.
+std::string openai_error_event(const Error& error);
+
+// Streams until the end. `frames` turns one delta into events; `tail` gives what stands between the
+// last delta and `end`. Errors before the first delta are a plain reply, later ones an event.
 struct StreamWriter {
   std::function<std::string(const Delta&)> frames;
   std::function<std::string()> tail;
@@ -81,6 +87,9 @@ struct StreamWriter {
   // same batch will say both. Used where a client is so slow that events pile up; absent where each
   // delta counts.
   std::function<void(const Delta&)> skip = {};
+  const char* content_type = kEventStream;
+  std::function<std::string(const Error&)> error = openai_error_event;
+  const char* end = protocol::kSseDone;  // after an error too
 };
 asio::awaitable<void> stream(Exchange& exchange, std::shared_ptr<Generation> generation,
                              RequestRecord& record, const StreamWriter& writer);

@@ -24,52 +24,8 @@ openai::ReplyHead head_of(const ServerContext& context, const std::string& rid) 
 // Parsing and the template run on the pool: both read what a client may have made long.
 struct ChatWork {
   openai::ChatRequest request;
-  std::vector<Token> tokens;
-  text::AnswerReading reading;
+  ChatPrompt prompt;
 };
-
-Status check_tools(const ServerContext& context, const openai::ChatRequest& request) {
-  if (request.tools.tools.empty() || context.text.forms.calls) {
-    return {};
-  }
-  return invalid(
-      "'tools': the chat template of this model shows no form in which it would call tools; if it "
-      "has one, name it with --tool-call-parser",
-      "tools");
-}
-
-// Whether the answer begins inside the thinking: as the prompt, or the answer's beginning, left it.
-bool begins_inside(const text::ReasoningStyle& style, const openai::ChatRequest& request,
-                   const std::string& prompt) {
-  if (!request.continue_final_message) {
-    return text::begins_inside(style, prompt);
-  }
-  const json::object& last = request.messages.back().as_object();
-  if (const json::array* parts = find_array(last, "content"); parts != nullptr && !parts->empty()) {
-    const auto text = find_string(parts->back().as_object(), "text");
-    return text::continues_inside(style, text.value_or(""));
-  }
-  return text::continues_inside(style, find_string(last, "content").value_or(""));
-}
-
-text::AnswerReading reading_of(const ServerContext& context, const openai::ChatRequest& request,
-                               const std::string& prompt) {
-  text::AnswerReading reading;
-  if (!request.tools.tools.empty()) {
-    reading.forms.calls = context.text.forms.calls;
-    reading.tools = text::DeclaredTools(request.tools.tools);
-    reading.one_call = !request.tools.parallel_calls;
-  }
-  if (request.separate_reasoning && context.text.forms.reasoning != nullptr) {
-    reading.forms.reasoning = context.text.forms.reasoning;
-    reading.begins_inside = begins_inside(*reading.forms.reasoning, request, prompt);
-    reading.reasoning_at_once = !request.stream_reasoning;
-  }
-  reading.keeps_control_tokens =
-      reading.reads_anything() &&
-      text::marks_are_among(reading.forms, context.text.tokenizer.special_texts());
-  return reading;
-}
 
 Result<ChatWork> read_chat(const ServerContext& context, const Request& http) {
   Result<json::value> body = parse_body(http);
@@ -85,8 +41,10 @@ Result<ChatWork> read_chat(const ServerContext& context, const Request& http) {
   if (!context_tokens) {
     return context_tokens.error();
   }
-  POME_TRY(check_tools(context, *request));
-  text::ChatInput input;
+  ChatQuestion question{.separate_reasoning = request->separate_reasoning,
+                        .stream_reasoning = request->stream_reasoning,
+                        .parallel_calls = request->tools.parallel_calls};
+  text::ChatInput& input = question.input;
   if (!request->tools.tools.empty()) {
     input.tools = request->tools.tools;
   }
@@ -94,14 +52,11 @@ Result<ChatWork> read_chat(const ServerContext& context, const Request& http) {
   input.template_kwargs = request->template_variables;
   input.add_generation_prompt = request->add_generation_prompt;
   input.continue_final_message = request->continue_final_message;
-  Result<ChatPrompt> prompt = encode_chat(context.text, input, *context_tokens);
+  Result<ChatPrompt> prompt = encode_chat(context.text, question, *context_tokens);
   if (!prompt) {
     return prompt.error();
   }
-  text::AnswerReading reading = reading_of(context, *request, prompt->text);
-  return ChatWork{.request = std::move(*request),
-                  .tokens = std::move(prompt->tokens),
-                  .reading = std::move(reading)};
+  return ChatWork{.request = std::move(*request), .prompt = std::move(*prompt)};
 }
 
 std::vector<openai::ToolCall> calls_of(const std::vector<CallPiece>& pieces) {
@@ -121,12 +76,13 @@ std::string finish_reason(const Delta& delta) {
 template <typename Output>
 openai::Choice choice_of(const ChatWork& work, int32_t index, const Output& output) {
   openai::Choice choice{.index = index, .text = output.text, .calls = calls_of(output.calls)};
-  if (work.reading.forms.reasoning != nullptr) {
+  if (work.prompt.reading.forms.reasoning != nullptr) {
     choice.reasoning = output.reasoning;
   }
   if (work.request.generation.top_logprobs >= 0) {
-    choice.logprobs = openai_logprobs(
-        work.reading.reads_anything() ? output.text_tokens : output.tokens, StopEntries::left_out);
+    choice.logprobs =
+        openai_logprobs(work.prompt.reading.reads_anything() ? output.text_tokens : output.tokens,
+                        StopEntries::left_out);
   }
   return choice;
 }
@@ -227,10 +183,10 @@ asio::awaitable<void> handle_chat(ServerContext& context, Exchange& exchange) {
   const std::string rid =
       request.rid.empty() ? fmt::format("chatcmpl-{}", random_id()) : request.rid;
   std::vector<PromptJob> prompts;
-  prompts.push_back({.tokens = std::move(work->tokens),
+  prompts.push_back({.tokens = std::move(work->prompt.tokens),
                      .fields = request.generation,
                      .rid = rid,
-                     .reading = work->reading});
+                     .reading = work->prompt.reading});
   auto generation = start_generation(context, exchange, record, std::move(prompts),
                                      {.prompt = "messages", .limit = "max_tokens"}, request.stream);
   if (!generation) {

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -54,7 +55,22 @@ struct Front {
   ServerContext* model = nullptr;     // network thread only; null until there is one to serve
 };
 
-// `front` outlives the routes.
-std::vector<Route> routes(const Front& front);
+using HandlerFunction = asio::awaitable<void> (*)(ServerContext&, Exchange&);
+enum class Match { exact, prefix };
+
+struct Endpoint {
+  const char* method;
+  const char* path;
+  HandlerFunction handler;
+  Match match = Match::exact;
+  Access access = Access::key;
+  ErrorBody error_body = openai_error;
+};
+
+// OpenAI's and SGLang's endpoints, and the server's own.
+std::span<const Endpoint> endpoints();
+
+// `front` outlives the routes. Until there is a model they say so.
+std::vector<Route> routes(const Front& front, std::span<const Endpoint> dialect);
 
 }  // namespace pome::server

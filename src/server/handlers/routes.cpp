@@ -3,18 +3,7 @@
 namespace pome::server {
 namespace {
 
-using HandlerFunction = asio::awaitable<void> (*)(ServerContext&, Exchange&);
-
-enum class Match { exact, prefix };
-struct RouteRow {
-  const char* method;
-  const char* path;
-  HandlerFunction handler;
-  Match match = Match::exact;
-  Access access = Access::key;
-};
-
-constexpr RouteRow kRoutes[] = {
+constexpr Endpoint kEndpoints[] = {
     {"POST", "/v1/chat/completions", handle_chat},
     {"POST", "/v1/completions", handle_completion},
     {"GET", "/v1/models", handle_models},
@@ -43,14 +32,19 @@ constexpr RouteRow kRoutes[] = {
 
 }  // namespace
 
-std::vector<Route> routes(const Front& front) {
+std::span<const Endpoint> endpoints() {
+  return kEndpoints;
+}
+
+std::vector<Route> routes(const Front& front, std::span<const Endpoint> dialect) {
   std::vector<Route> out;
-  for (const RouteRow& row : kRoutes) {
-    out.push_back({.method = row.method,
-                   .path = row.path,
-                   .prefix = row.match == Match::prefix,
-                   .access = row.access,
-                   .handler = [&front, handler = row.handler](Exchange& exchange) {
+  for (const Endpoint& endpoint : dialect) {
+    out.push_back({.method = endpoint.method,
+                   .path = endpoint.path,
+                   .prefix = endpoint.match == Match::prefix,
+                   .access = endpoint.access,
+                   .error_body = endpoint.error_body,
+                   .handler = [&front, handler = endpoint.handler](Exchange& exchange) {
                      if (front.model) {
                        return handler(*front.model, exchange);
                      }

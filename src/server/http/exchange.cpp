@@ -11,8 +11,12 @@ Reply json_reply(int status, const json::value& body) {
   return {.status = status, .body = to_string(body)};
 }
 
-Reply error_reply(const Error& error, int retry_after_s) {
-  Reply reply = json_reply(protocol::http_status(error.code), protocol::error_body(error));
+json::object openai_error(const Error& error, std::string_view) {
+  return protocol::error_body(error);
+}
+
+Reply error_reply(const Error& error, int retry_after_s, const json::object& body) {
+  Reply reply = json_reply(protocol::http_status(error.code), body);
   if (error.code == ErrorCode::queue_full || error.code == ErrorCode::unavailable) {
     reply.headers.emplace_back("Retry-After", std::to_string(retry_after_s));
   }

@@ -26,8 +26,15 @@ struct Reply {
 };
 
 Reply json_reply(int status, const json::value& body);
-// OpenAI's error body; queue_full and unavailable carry Retry-After.
-Reply error_reply(const Error& error, int retry_after_s = 1);
+
+// How a dialect words an error of the request of that id.
+using ErrorBody = json::object (*)(const Error& error, std::string_view request_id);
+json::object openai_error(const Error& error, std::string_view request_id);
+
+// queue_full and unavailable carry Retry-After.
+Reply error_reply(const Error& error, int retry_after_s, const json::object& body);
+
+inline constexpr const char* kEventStream = "text/event-stream; charset=utf-8";
 
 // One request and the answer to it. A handler either calls reply() once, or begin_stream(), send()
 // any number of times and end_stream(). Network thread only.
@@ -39,12 +46,13 @@ class Exchange {
   virtual asio::any_io_executor executor() const = 0;
 
   virtual asio::awaitable<void> reply(Reply reply) = 0;
+  // What to reply in case of an error, as the path's dialect words it.
+  virtual Reply refusal(const Error& error, int retry_after_s = 1) const = 0;
 
-  // Server-sent events. send() returns when the bytes have left for the socket's buffer, so a slow
+  // send() returns when the bytes have left for the socket's buffer, so a slow
   // client holds its own handler back and nobody else; false when the client is gone or took longer
-  // than
-  // --client-timeout.
-  virtual asio::awaitable<bool> begin_stream() = 0;
+  // than --client-timeout.
+  virtual asio::awaitable<bool> begin_stream(const char* content_type) = 0;
   virtual asio::awaitable<bool> send(std::string bytes) = 0;
   virtual asio::awaitable<void> end_stream() = 0;
   virtual bool stream_begun() const = 0;
@@ -66,6 +74,7 @@ struct Route {
   std::string path;  // ends in '/' and matches any longer path when `prefix`
   bool prefix = false;
   Access access = Access::key;
+  ErrorBody error_body = openai_error;
   Handler handler;
 };
 

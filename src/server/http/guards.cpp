@@ -110,17 +110,21 @@ Status check_api_key(const Request& request, Access access, const GuardOptions& 
   if (access == Access::open || (!by_admin && options.api_key.empty())) {
     return {};
   }
-  constexpr std::string_view kScheme = "Bearer ";
-  const std::string_view value = request.header("Authorization").value_or("");
-  if (value.size() > kScheme.size() &&
-      equal_ignoring_case(value.substr(0, kScheme.size()), kScheme)) {
-    const std::string_view key = value.substr(kScheme.size());
+  const auto opens = [&](std::string_view key) {
     const bool admin =
         !options.admin_api_key.empty() && equal_in_constant_time(key, options.admin_api_key);
     const bool user = !by_admin && equal_in_constant_time(key, options.api_key);
-    if (admin || user) {
-      return {};
-    }
+    return admin || user;
+  };
+  constexpr std::string_view kScheme = "Bearer ";
+  const std::string_view value = request.header("Authorization").value_or("");
+  const bool has_scheme = value.size() > kScheme.size() &&
+                          equal_ignoring_case(value.substr(0, kScheme.size()), kScheme);
+  if (has_scheme && opens(value.substr(kScheme.size()))) {
+    return {};
+  }
+  if (const auto key = request.header("x-api-key"); key && opens(*key)) {
+    return {};
   }
   return Error{ErrorCode::unauthorized,
                by_admin ? "expected the header \"Authorization: Bearer KEY\" with the server's "

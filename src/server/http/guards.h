@@ -34,8 +34,8 @@ Status check_host_and_origin(const Request& request, const GuardOptions& options
 // The Access-Control-Allow-Origin value for a request that passed; empty when it has no Origin.
 std::string allow_origin(const Request& request);
 
-// "Authorization: Bearer KEY" with a key that opens the route, compared in constant time;
-// `unauthorized` otherwise. The admin's key opens every route.
+// "Authorization: Bearer KEY" or Anthropic's "x-api-key: KEY" with a key that opens the route,
+// compared in constant time; `unauthorized` otherwise. The admin's key opens every route.
 Status check_api_key(const Request& request, Access access, const GuardOptions& options);
 
 }  // namespace pome::server

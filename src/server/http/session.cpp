@@ -45,7 +45,10 @@ class HttpSession final : public Session, private Exchange {
     return const_cast<beast::tcp_stream&>(stream_).get_executor();
   }
   asio::awaitable<void> reply(Reply reply) override;
-  asio::awaitable<bool> begin_stream() override;
+  Reply refusal(const Error& error, int retry_after_s = 1) const override {
+    return error_reply(error, retry_after_s, error_body_(error, request_.id));
+  }
+  asio::awaitable<bool> begin_stream(const char* content_type) override;
   asio::awaitable<bool> send(std::string bytes) override;
   asio::awaitable<void> end_stream() override;
   bool stream_begun() const override { return stream_begun_; }
@@ -71,6 +74,7 @@ class HttpSession final : public Session, private Exchange {
   beast::tcp_stream stream_;
   beast::flat_buffer buffer_;
   Request request_;
+  ErrorBody error_body_ = openai_error;  // of the route, once it is known
   unsigned version_ = 11;
   bool keep_alive_ = true;
   bool replied_ = false;
@@ -138,6 +142,7 @@ asio::awaitable<bool> HttpSession::serve_one() {
   replied_ = stream_begun_ = false;
   keep_alive_ = origin_allowed_ = false;
   request_ = {};
+  error_body_ = openai_error;
   ErrorCodeOut code;
   stream_.expires_after(limits.header_timeout);
   co_await http::async_read_header(stream_, buffer_, parser, into(code));
@@ -159,13 +164,14 @@ asio::awaitable<bool> HttpSession::serve_one() {
   std::string allow;
   const Result<const Route*> route = find_route(context_.routes, request_, allow);
   if (!route) {
-    Reply refusal = error_reply(route.error());
+    Reply answer = refusal(route.error());
     if (!allow.empty()) {
-      refusal.headers.emplace_back("Allow", allow);
+      answer.headers.emplace_back("Allow", allow);
     }
-    co_await reply(std::move(refusal));
+    co_await reply(std::move(answer));
     co_return keep_alive_;
   }
+  error_body_ = (*route)->error_body;
   if (const Status key = check_api_key(request_, (*route)->access, context_.guards); !key) {
     co_await refuse(key.error());
     co_return keep_alive_;
@@ -196,8 +202,8 @@ Status HttpSession::check_head(const Parser& parser) {
 }
 
 asio::awaitable<void> HttpSession::refuse(const Error& error) {
-  Reply refusal = error_reply(error);
-  co_await reply(std::move(refusal));
+  Reply answer = refusal(error);
+  co_await reply(std::move(answer));
 }
 
 // A head that is not HTTP or past the limit gets its status; one that is late or cut off, nothing.
@@ -206,13 +212,12 @@ asio::awaitable<void> HttpSession::refuse_head(const ErrorCodeOut& code) {
     request_.id = request_id(std::nullopt);
   }
   if (code == http::error::header_limit || code == http::error::buffer_overflow) {
-    Reply refusal =
-        error_reply({ErrorCode::too_large,
-                     fmt::format("the request line and headers are longer than {} bytes",
-                                 context_.limits.header_bytes_max),
-                     {}});
-    refusal.status = 431;
-    co_await reply(std::move(refusal));
+    Reply answer = refusal({ErrorCode::too_large,
+                            fmt::format("the request line and headers are longer than {} bytes",
+                                        context_.limits.header_bytes_max),
+                            {}});
+    answer.status = 431;
+    co_await reply(std::move(answer));
   } else if (code == http::error::body_limit) {
     const Error error{
         ErrorCode::too_large,
@@ -272,6 +277,7 @@ void HttpSession::take_head(const Parser& parser) {
 void HttpSession::add_common_headers(http::fields& fields) const {
   fields.set(http::field::server, "pome");
   fields.set("X-Request-Id", request_.id);
+  fields.set("Request-Id", request_.id);  // where Anthropic's clients look
   const std::string origin = allow_origin(request_);
   if (origin_allowed_ && !origin.empty()) {
     fields.set(http::field::access_control_allow_origin, origin);
@@ -284,7 +290,9 @@ asio::awaitable<void> HttpSession::reply_options() {
   Reply answer{.status = 204};
   answer.headers = {{"Allow", "GET, HEAD, POST, OPTIONS"},
                     {"Access-Control-Allow-Methods", "GET, POST, OPTIONS"},
-                    {"Access-Control-Allow-Headers", "Authorization, Content-Type, X-Request-Id"},
+                    {"Access-Control-Allow-Headers",
+                     "Authorization, Content-Type, X-Request-Id, X-Api-Key, Anthropic-Version, "
+                     "Anthropic-Beta, Anthropic-Dangerous-Direct-Browser-Access"},
                     {"Access-Control-Max-Age", "600"}};
   co_await reply(std::move(answer));
 }
@@ -325,7 +333,7 @@ asio::awaitable<void> HttpSession::reply(Reply answer) {
   }
 }
 
-asio::awaitable<bool> HttpSession::begin_stream() {
+asio::awaitable<bool> HttpSession::begin_stream(const char* content_type) {
   CHECK(!replied_ && !stream_begun_, "one request, one answer");
   stream_begun_ = true;
   http::response<http::empty_body> head(http::status::ok, version_ < 11 ? 10 : 11);
@@ -335,7 +343,7 @@ asio::awaitable<bool> HttpSession::begin_stream() {
   head.keep_alive(keep_alive_);
   head.chunked(version_ >= 11);
   add_common_headers(head);
-  head.set(http::field::content_type, "text/event-stream; charset=utf-8");
+  head.set(http::field::content_type, content_type);
   head.set(http::field::cache_control, "no-cache");
   head.set("X-Accel-Buffering", "no");
   if (context_.on_reply) {

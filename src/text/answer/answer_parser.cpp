@@ -4,6 +4,17 @@
 
 namespace pome::text {
 
+void add_run(std::vector<AnswerRun>& order, AnswerPart part, size_t size) {
+  if (size == 0) {
+    return;
+  }
+  if (!order.empty() && order.back().part == part) {
+    order.back().size += size;
+  } else {
+    order.push_back({part, size});
+  }
+}
+
 AnswerParser::AnswerParser(const AnswerReading& reading)
     : reasoning_at_once_(reading.reasoning_at_once), one_call_(reading.one_call) {
   if (reading.forms.reasoning != nullptr) {
@@ -54,6 +65,7 @@ void AnswerParser::add(std::vector<ReasoningEvent> events, AnswerDelta& delta) {
       thought_ += event.text;
     } else {
       delta.reasoning += event.text;
+      add_run(delta.order, AnswerPart::reasoning, event.text.size());
     }
   }
 }
@@ -63,6 +75,7 @@ void AnswerParser::add_said(std::string_view text, AnswerDelta& delta) {
     add(calls_->feed(text), delta);
   } else {
     delta.content += text;
+    add_run(delta.order, AnswerPart::content, text.size());
   }
 }
 
@@ -70,10 +83,12 @@ void AnswerParser::add(std::vector<ToolEvent> events, AnswerDelta& delta) {
   for (ToolEvent& event : events) {
     if (event.kind == ToolEvent::Kind::content) {
       delta.content += event.text;
+      add_run(delta.order, AnswerPart::content, event.text.size());
       continue;
     }
     const bool ends = event.kind == ToolEvent::Kind::call_ends;
     delta.calls.push_back(std::move(event));
+    add_run(delta.order, AnswerPart::call, 1);
     if (ends && one_call_) {
       finished_ = true;
       delta.finished = true;
@@ -83,6 +98,7 @@ void AnswerParser::add(std::vector<ToolEvent> events, AnswerDelta& delta) {
 }
 
 void AnswerParser::release_thought(AnswerDelta& delta) {
+  add_run(delta.order, AnswerPart::reasoning, thought_.size());
   delta.reasoning += std::exchange(thought_, {});
 }
 

@@ -22,10 +22,21 @@ struct AnswerReading {
   bool reads_anything() const { return forms.calls || forms.reasoning != nullptr; }
 };
 
+enum class AnswerPart { reasoning, content, call };
+
+// So much of one part in a row: bytes of text, or entries of `calls`.
+struct AnswerRun {
+  AnswerPart part = AnswerPart::content;
+  size_t size = 0;
+};
+// Joins neighbours of the same part; a run of nothing is none.
+void add_run(std::vector<AnswerRun>& order, AnswerPart part, size_t size);
+
 struct AnswerDelta {
   std::string reasoning = {};
   std::string content = {};
   std::vector<ToolEvent> calls = {};  // no content among them
+  std::vector<AnswerRun> order = {};  // how the three followed each other
   bool finished = false;              // `one_call`: the call is there, and the rest is nothing
 };
 

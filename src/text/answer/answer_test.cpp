@@ -81,6 +81,52 @@ TEST(AnswerParser, HoldsAThoughtUntilItHasEndedWhereAsked) {
   EXPECT_EQ(cut.finish().reasoning, "one");
 }
 
+// The parts in their order, each as far as it goes before another one comes.
+std::string in_order(const AnswerReading& reading, std::string_view text, size_t piece) {
+  AnswerParser parser(reading);
+  std::string out;
+  AnswerPart last = AnswerPart::call;
+  const auto add = [&](const AnswerDelta& delta) {
+    std::string_view reasoning = delta.reasoning;
+    std::string_view content = delta.content;
+    auto event = delta.calls.begin();
+    for (const AnswerRun& run : delta.order) {
+      if (run.part == AnswerPart::call) {
+        for (size_t i = 0; i < run.size; ++i, ++event) {
+          out += event->kind == ToolEvent::Kind::call_begins ? "|" + event->text : std::string();
+        }
+      } else {
+        std::string_view& from = run.part == AnswerPart::reasoning ? reasoning : content;
+        out += (last == run.part ? "" : "|") + std::string(from.substr(0, run.size));
+        from.remove_prefix(run.size);
+      }
+      last = run.part;
+    }
+    EXPECT_TRUE(reasoning.empty() && content.empty() && event == delta.calls.end());
+  };
+  for (size_t at = 0; at < text.size(); at += piece) {
+    add(parser.feed(text.substr(at, piece)));
+  }
+  add(parser.finish());
+  return out;
+}
+
+TEST(AnswerParser, SaysInWhichOrderThePartsCame) {
+  const std::string text =
+      "<think>Hm</think>\n\nOne.\n"
+      R"(<tool_call>{"name": "a", "arguments": {}}</tool_call>)"
+      "\nTwo.\n"
+      R"(<tool_call>{"name": "b", "arguments": {}}</tool_call>)"
+      R"(<tool_call>{"name": "c", "arguments": {}}</tool_call>)";
+  for (size_t piece = 1; piece <= text.size(); ++piece) {
+    EXPECT_EQ(in_order({.forms = forms("hermes", "qwen3")}, text, piece), "|Hm|One.|a|\n\nTwo.|b|c")
+        << "in pieces of " << piece;
+    EXPECT_EQ(in_order({.forms = forms("hermes", "qwen3"), .reasoning_at_once = true}, text, piece),
+              "|Hm|One.|a|\n\nTwo.|b|c")
+        << "in pieces of " << piece;
+  }
+}
+
 // One letter a token: r, c or t (a tool's call).
 std::string parts_of(const AnswerReading& reading, const std::vector<std::string>& tokens) {
   AnswerParser parser(reading);

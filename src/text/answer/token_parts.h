@@ -9,8 +9,6 @@
 
 namespace pome::text {
 
-enum class AnswerPart { reasoning, content, call };
-
 // Which part of the answer each token belongs to; a mark belongs to what it ends, or else begins.
 // A token may stay undecided while its text may still become a mark. Tokens whose text is cut in
 // the middle count for the later part. One thread at a time.
