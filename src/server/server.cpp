@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "protocol/field_table.h"
 #include "server/handlers/anthropic/endpoints.h"
+#include "server/handlers/ollama/endpoints.h"
 #include "server/http/listener.h"
 #include "server/playground/playground.h"
 
@@ -37,7 +38,8 @@ telemetry::MetricsOptions named(const ServingOptions& serving) {
 
 std::vector<Route> all_routes(const Front& front) {
   std::vector<Route> out;
-  for (const std::span<const Endpoint> dialect : {endpoints(), anthropic_endpoints()}) {
+  for (const std::span<const Endpoint> dialect :
+       {endpoints(), anthropic_endpoints(), ollama_endpoints()}) {
     for (Route& route : routes(front, dialect)) {
       out.push_back(std::move(route));
     }

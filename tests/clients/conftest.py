@@ -8,6 +8,7 @@ import time
 import urllib.request
 
 import anthropic
+import ollama
 import openai
 import pytest
 
@@ -45,6 +46,7 @@ class Server:
                 assert time.monotonic() < deadline, "pome serve is not healthy after a minute"
                 time.sleep(0.05)
         self.client = openai.OpenAI(base_url=self.url + "/v1", api_key="none", max_retries=0, timeout=60)
+        self.ollama = ollama.Client(host=self.url, timeout=60)
         self.anthropic = anthropic.Anthropic(base_url=self.url, api_key="none", max_retries=0, timeout=60)
 
     def wait_until(self, condition, seconds: float = 20):

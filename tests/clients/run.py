@@ -10,7 +10,7 @@ SKIPPED = 77
 
 python = os.environ.get("POME_TEST_PYTHON", str(ROOT / ".venv-tests/bin/python"))
 ready = pathlib.Path(python).exists() and subprocess.run(
-    [python, "-c", "import anthropic, openai, prometheus_client, pytest"], capture_output=True, check=False).returncode == 0
+    [python, "-c", "import anthropic, ollama, openai, prometheus_client, pytest"], capture_output=True, check=False).returncode == 0
 if not ready:
     print("the packages of requirements.txt are not there: run './dev setup'")
     sys.exit(SKIPPED)

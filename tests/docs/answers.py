@@ -76,6 +76,26 @@ def check_count(_: dict, reply: dict) -> None:
     expect(reply["input_tokens"] > 0, f"a prompt has tokens: {reply}")
 
 
+def check_ollama(request: dict, reply: dict) -> None:
+    text = reply["message"]["content"] if "message" in reply else reply["response"]
+    expect(text.strip() != "", f"the answer says something: {reply}")
+    expect(reply["done"] and reply["done_reason"] in ("stop", "length"), f"it ended well: {reply}")
+    check_counts({"prompt_tokens": reply["prompt_eval_count"], "completion_tokens": reply["eval_count"]},
+                 request["options"]["num_predict"])
+
+
+def check_ollama_models(_: dict, reply: dict) -> None:
+    expect(len(reply["models"]) == 1 and reply["models"][0]["name"], f"one model: {reply}")
+
+
+def check_ollama_model(_: dict, reply: dict) -> None:
+    expect("completion" in reply["capabilities"], f"a model that answers: {reply}")
+
+
+def check_version(_: dict, reply: dict) -> None:
+    expect(reply["version"].count(".") == 2, f"a version: {reply}")
+
+
 CHECKS = {
     "/v1/chat/completions": check_chat,
     "/v1/completions": check_completion,
@@ -84,6 +104,12 @@ CHECKS = {
     "/tokenize": check_tokens,
     "/v1/messages": check_message,
     "/v1/messages/count_tokens": check_count,
+    "/api/chat": check_ollama,
+    "/api/generate": check_ollama,
+    "/api/tags": check_ollama_models,
+    "/api/ps": check_ollama_models,
+    "/api/show": check_ollama_model,
+    "/api/version": check_version,
     "/health": check_health,
     "/health_generate": check_health,
     "/get_server_info": check_server_info,
@@ -136,7 +162,13 @@ def check_stream(path: str, request: dict, body: str) -> None:
 def check_answer(url: str, request: dict, status: int, content_type: str, body: str) -> None:
     path = urllib.parse.urlsplit(url).path
     expect(200 <= status < 300, f"{path} answered {status}: {body}")
-    if content_type.startswith("text/event-stream"):
+    if content_type.startswith("application/x-ndjson"):
+        lines = [json.loads(line) for line in body.splitlines()]
+        expect(all(not line["done"] for line in lines[:-1]), f"one end: {body}")
+        key = "message" if "message" in lines[-1] else "response"
+        said = "".join(line[key]["content"] if key == "message" else line[key] for line in lines)
+        CHECKS[path](request, lines[-1] | {key: {"content": said} if key == "message" else said})
+    elif content_type.startswith("text/event-stream"):
         expect(request.get("stream") is True, f"{path}: nobody asked for a stream")
         check_stream(path, request, body)
     elif path == "/metrics":

@@ -34,7 +34,7 @@ NOT_RUN = {"./dev": "its words are checked below", "export": "readme_test.py run
            "build/dev/apps/pome": "its words are checked as those of pome",
            "build/cuda/apps/pome": "the same program on another machine"}
 
-HAS_CLIENTS = pathlib.Path(PYTHON).exists() and subprocess.run([PYTHON, "-c", "import anthropic, openai"], check=False,
+HAS_CLIENTS = pathlib.Path(PYTHON).exists() and subprocess.run([PYTHON, "-c", "import anthropic, ollama, openai"], check=False,
                                                                capture_output=True).returncode == 0
 CLIENTS = unittest.skipUnless(HAS_CLIENTS, "the clients' packages are not there: run './dev setup'")
 DEMO_MODEL = next((str(path) for path in CACHE.rglob("SmolLM2-135M-Instruct.Q4_1.gguf")), "")
@@ -198,7 +198,7 @@ class EndpointsTest(unittest.TestCase):
     def test_the_table_names_every_route(self):
         source = "".join(path.read_text() for path in (ROOT / "src/server/handlers").rglob("*.cpp"))
         routes = {(method, path + ("{id}" if path.endswith("s/") else ""))
-                  for method, path in re.findall(r'\{"(\w+)", "(/[^"]*)", handle_', source)}
+                  for method, path in re.findall(r'[{(]"(\w+)", "(/[^"]*)", handle_', source)}
         hidden = {("PUT", "/generate")}  # a habit of old clients
         self.assertEqual(routes - hidden, endpoints_of(API))
 
@@ -234,7 +234,8 @@ class NamesTest(unittest.TestCase):
         for page in pages():
             shown = "\n".join(example.text for example in examples(page) + programs(page))
             for line in page.read_text().splitlines():
-                if line.strip().startswith(("curl ", "from openai", "import openai", "from anthropic", "import anthropic")):
+                if line.strip().startswith(("curl ", "from openai", "import openai", "from anthropic", "import anthropic", "from ollama",
+                                            "import ollama")):
                     self.assertIn(line, shown, f"{name_of(page)}: no test runs this")
 
     def test_every_dev_command_exists(self):

@@ -1,4 +1,4 @@
-// rooms: base protocol protocol/openai protocol/native protocol/anthropic
+// rooms: base protocol protocol/openai protocol/native protocol/anthropic protocol/ollama
 // Any bytes are refused or become a request; a refusal is a 400 with a message.
 #include <cstdlib>
 #include <string_view>
@@ -6,6 +6,7 @@
 #include "protocol/anthropic/messages.h"
 #include "protocol/native/generate.h"
 #include "protocol/native/tokenize.h"
+#include "protocol/ollama/requests.h"
 #include "protocol/openai/chat.h"
 #include "protocol/openai/completions.h"
 
@@ -31,6 +32,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t count) {
   check(pome::protocol::openai::parse_completion_request(*value, {}));
   check(pome::protocol::anthropic::parse_messages_request(*value, {}));
   check(pome::protocol::anthropic::parse_count_request(*value));
+  check(pome::protocol::ollama::parse_chat_request(*value, {}));
+  check(pome::protocol::ollama::parse_generate_request(*value, {}));
+  check(pome::protocol::ollama::parse_show_request(*value));
   check(pome::protocol::native::parse_generate_request(*value, {}));
   check(pome::protocol::native::parse_tokenize_request(*value));
   check(pome::protocol::native::parse_detokenize_request(*value));

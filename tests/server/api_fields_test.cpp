@@ -7,6 +7,7 @@
 
 #include "protocol/anthropic/fields.h"
 #include "protocol/native/fields.h"
+#include "protocol/ollama/fields.h"
 #include "protocol/openai/fields.h"
 
 namespace pome::protocol {
@@ -24,13 +25,26 @@ std::string generated() {
       "nothing (`null`, an empty list, the default). A field that stands in no table is refused as "
       "well,\n"
       "so that a typo is not mistaken for a setting.\n\n";
-  for (const FieldTable* table :
-       {&openai::chat_fields(), &openai::message_fields(), &openai::completion_fields(),
-        &native::generate_fields(), &native::sampling_fields(), &native::tokenize_fields(),
-        &native::detokenize_fields(), &native::parse_calls_fields(),
-        &native::separate_reasoning_fields(), &native::abort_fields(),
-        &anthropic::messages_fields(), &anthropic::message_fields(), &anthropic::block_fields(),
-        &anthropic::tool_fields(), &anthropic::count_tokens_fields()}) {
+  for (const FieldTable* table : {&openai::chat_fields(),
+                                  &openai::message_fields(),
+                                  &openai::completion_fields(),
+                                  &native::generate_fields(),
+                                  &native::sampling_fields(),
+                                  &native::tokenize_fields(),
+                                  &native::detokenize_fields(),
+                                  &native::parse_calls_fields(),
+                                  &native::separate_reasoning_fields(),
+                                  &native::abort_fields(),
+                                  &anthropic::messages_fields(),
+                                  &anthropic::message_fields(),
+                                  &anthropic::block_fields(),
+                                  &anthropic::tool_fields(),
+                                  &anthropic::count_tokens_fields(),
+                                  &ollama::chat_fields(),
+                                  &ollama::message_fields(),
+                                  &ollama::generate_fields(),
+                                  &ollama::option_fields(),
+                                  &ollama::show_fields()}) {
     out += fields_markdown(*table) + "\n";
   }
   out.pop_back();

@@ -96,6 +96,10 @@ TEST(Guards, AKeyIsComparedWhole) {
     EXPECT_FALSE(passes(with({{"Authorization", value}}))) << value;
   }
   EXPECT_FALSE(passes(with({})));
+  EXPECT_TRUE(passes(with({{"X-Api-Key", "secret"}})));
+  for (const char* value : {"secre", "secrets", "", "Bearer secret"}) {
+    EXPECT_FALSE(passes(with({{"x-api-key", value}}))) << value;
+  }
 }
 
 // Which keys open a route: none, the user's, the admin's.
@@ -107,10 +111,11 @@ std::string openers(Access access, const std::string& api_key, const std::string
     out += "none ";
   }
   for (const char* key : {"user", "admin"}) {
-    if (check_api_key(with({{"Authorization", std::string("Bearer ") + key}}), access, options)
-            .ok()) {
-      out += std::string(key) + " ";
-    }
+    const bool bearer =
+        check_api_key(with({{"Authorization", std::string("Bearer ") + key}}), access, options)
+            .ok();
+    EXPECT_EQ(check_api_key(with({{"x-api-key", key}}), access, options).ok(), bearer) << key;
+    out += bearer ? std::string(key) + " " : "";
   }
   return out;
 }
