@@ -89,7 +89,7 @@ def caller(tmp_path_factory):
     template = tmp_path_factory.mktemp("caller") / "caller.jinja"
     template.write_text(CALLER)
     server = Server("echo", "--chat-template", str(template), "--tool-call-parser", "qwen25",
-                    "--reasoning-parser", "qwen3")
+                    "--reasoning-parser", "qwen3", "--context-length", "32768")
     yield server
     assert server.stop() == 0
 
