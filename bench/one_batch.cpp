@@ -13,17 +13,13 @@
 #include "kernels/backend.h"
 #include "kernels/thread_pool.h"
 #include "models/llm/load_model.h"
+#include "models/sequences/greedy_batch.h"
 #include "random_checkpoint.h"
 #include "support/agreement.h"
-#include "support/graph_nodes.h"
-#include "support/test_sequences.h"
 
 namespace pome::bench {
 namespace {
 
-using test::Outputs;
-using test::RowTokens;
-using test::TestSequences;
 using Clock = std::chrono::steady_clock;
 
 struct Arguments {
@@ -67,14 +63,10 @@ std::vector<Token> prompt_tokens(int32_t count, int32_t sequence, int32_t vocab)
   return tokens;
 }
 
-mx::array greedy(const mx::array& logits) {
-  return mx::astype(mx::argmax(logits, -1), mx::int32);
-}
-
 struct Times {
   double prefill_s = 0.0;
   double decode_s = 0.0;
-  test::GraphNodes decode_nodes;
+  models::GraphNodes decode_nodes;
 };
 
 class Run {
@@ -82,19 +74,21 @@ class Run {
   Run(const models::LanguageModel& model, const Arguments& arguments)
       : model_(model),
         arguments_(arguments),
-        sequences_(model, {.sequences = arguments.batch,
-                           .tokens_max = arguments.prompt + arguments.decode + 1,
-                           .format = arguments.kv_format}) {}
+        batch_(model, {.sequences = arguments.batch,
+                       .tokens_max = arguments.prompt + arguments.decode + 1,
+                       .chunk_tokens = arguments.chunk,
+                       .format = arguments.kv_format}) {}
 
   Times run() {
     Times times;
     const Clock::time_point start = Clock::now();
-    mx::array next = prefill();
+    mx::array next = models::GreedyBatch::choose(batch_.prefill(prompts()));
+    next.eval();
     times.prefill_s = seconds_since(start);
     const Clock::time_point decode_start = Clock::now();
     std::optional<mx::array> in_flight;
     for (int32_t n = 0; n < arguments_.decode; ++n) {
-      next = decode_step(next, n == 0 ? &times.decode_nodes : nullptr);
+      next = batch_.decode(next, n == 0 ? &times.decode_nodes : nullptr);
       if (!kernels::own_cpu_kernels()) {
         next.wait();  // plain appends reuse the pages only when no step in flight holds them
       } else if (in_flight) {
@@ -108,47 +102,17 @@ class Run {
   }
 
  private:
-  mx::array prefill() {
-    std::vector<mx::array> last;
+  std::vector<std::vector<Token>> prompts() const {
+    std::vector<std::vector<Token>> all;
     for (int32_t s = 0; s < arguments_.batch; ++s) {
-      const std::vector<Token> tokens =
-          prompt_tokens(arguments_.prompt, s, model_.info().vocab_tokens);
-      for (int32_t begin = 0; begin < arguments_.prompt; begin += arguments_.chunk) {
-        const int32_t end = std::min(begin + arguments_.chunk, arguments_.prompt);
-        const std::vector<Token> part(tokens.begin() + begin, tokens.begin() + end);
-        const bool whole = end == arguments_.prompt;
-        const mx::array logits =
-            sequences_.step({{s, part, whole ? Outputs::last : Outputs::none}}).logits;
-        mx::eval(sequences_.handles());
-        if (whole) {
-          last.push_back(greedy(logits));
-          last.back().eval();
-        }
-      }
+      all.push_back(prompt_tokens(arguments_.prompt, s, model_.info().vocab_tokens));
     }
-    mx::array next = mx::concatenate(last, 0);
-    next.eval();
-    return next;
-  }
-
-  mx::array decode_step(const mx::array& tokens, test::GraphNodes* nodes) {
-    std::vector<RowTokens> rows;
-    for (int32_t s = 0; s < arguments_.batch; ++s) {
-      rows.push_back({s, {0}, Outputs::last});
-    }
-    const mx::array next = greedy(sequences_.step(rows, tokens).logits);
-    std::vector<mx::array> outputs = sequences_.handles();
-    outputs.push_back(next);
-    if (nodes != nullptr) {
-      *nodes = test::count_nodes(outputs);
-    }
-    mx::async_eval(outputs);
-    return next;
+    return all;
   }
 
   const models::LanguageModel& model_;
   const Arguments& arguments_;
-  TestSequences sequences_;
+  models::GreedyBatch batch_;
 };
 
 json::object time_model(const models::LanguageModel& model, const Arguments& arguments) {

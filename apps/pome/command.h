@@ -26,6 +26,7 @@ int run_command(const std::vector<std::string>& words);
 int check_env_command(const std::vector<std::string>& words);
 int show_config_command(const std::vector<std::string>& words);
 int replay_command(const std::vector<std::string>& words);
+int bench_command(const std::vector<std::string>& words);
 int pull_command(const std::vector<std::string>& words);
 int list_command(const std::vector<std::string>& words);
 int rm_command(const std::vector<std::string>& words);

@@ -11,6 +11,8 @@ const std::vector<Command>& commands() {
       {"run", "run PROMPT [FLAG…]", "answer one prompt and exit", run_command},
       {"replay", "replay RECORD [FLAG…]",
        "run the steps that serve --record-steps wrote, and compare", replay_command},
+      {"bench", "bench BENCHMARK [OPTION…]",
+       "measure a server or a model, as SGLang's benchmarks do", bench_command},
       {"pull", "pull NAME [--revision REV]", "fetch a model", pull_command},
       {"list", "list [--json]", "the models on this machine", list_command},
       {"rm", "rm NAME [-y]", "remove a model from this machine", rm_command},

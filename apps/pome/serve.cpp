@@ -17,6 +17,7 @@
 #include "pome/flags/command_line.h"
 #include "pome/flags/help.h"
 #include "pome/host/environment.h"
+#include "pome/host/gpu_capture.h"
 #include "pome/host/machine.h"
 #include "pome/host/parent_watch.h"
 #include "pome/host/report.h"
@@ -234,16 +235,17 @@ int serve(const Settings& settings, const hub::Settings& hub, Clock::time_point 
   if (const Status auth = check_auth(settings); !auth) {
     return misused(auth.error());
   }
-  std::unique_ptr<telemetry::Trace> trace;  // outlives engine and server, which record into it
+  telemetry::Trace trace;  // outlives engine and server, which record into it
   if (const std::string file = settings.text("--trace-file"); !file.empty()) {
-    auto opened = telemetry::Trace::open(file);
-    if (!opened) {
+    if (const Status opened = trace.start(file, {}, telemetry::Trace::Existing::replace); !opened) {
       return failed(opened.error());
     }
-    trace = std::move(*opened);
   }
-  Loading loading(settings, hub, trace.get());
-  server::Server server(server_options(settings, trace.get()));
+  server::Profiler profiler(trace, profile_folder(), gpu_capture());
+  Loading loading(settings, hub, &trace);
+  server::ServerOptions options = server_options(settings, &trace);
+  options.serving.profiler = &profiler;
+  server::Server server(std::move(options));
   const auto port = server.listen();
   if (!port) {
     return failed(port.error());

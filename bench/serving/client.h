@@ -1,73 +1,25 @@
 #pragma once
 
-#include <atomic>
 #include <chrono>
-#include <condition_variable>
-#include <cstdint>
-#include <map>
 #include <memory>
-#include <mutex>
-#include <thread>
 #include <vector>
 
 #include "engine/llm_engine.h"
+#include "pome/bench/load/engine_client.h"
+#include "pome/bench/load/statistics.h"
 
 namespace pome::bench {
 
-using Clock = std::chrono::steady_clock;
+using Answer = apps::EngineAnswer;
+using apps::Clock;
+using apps::made_up_prompt;
+using apps::quantile;
+using apps::seconds_between;
+using Client = apps::EngineClient;
 
-inline double seconds_between(Clock::time_point from, Clock::time_point to) {
-  return std::chrono::duration<double>(to - from).count();
+// Loads a model and waits until it is ready.
+inline Result<std::unique_ptr<Client>> start_client(const engine::EngineOptions& options) {
+  return Client::start(std::make_unique<engine::LlmEngine>(options));
 }
-
-// What came of one sequence, and when.
-struct Answer {
-  Clock::time_point sent = {};
-  std::vector<Clock::time_point> tokens = {};  // the moment at which each arrived
-  int32_t cached_tokens = 0;
-  bool ended = false;
-
-  double first_token_s() const { return seconds_between(sent, tokens.front()); }
-};
-
-// An engine in this process and the one thread that listens to it, as a server would. Ends the
-// process with a message when a job is refused or fails: then there is nothing to measure.
-class Client {
- public:
-  // Loads the model and waits until it is ready.
-  static Result<std::unique_ptr<Client>> start(const engine::EngineOptions& options);
-  ~Client();
-
-  // Greedy, and no token ends it early.
-  SequenceId send(std::vector<Token> prompt, int32_t max_tokens);
-  // Until it has said so many tokens, or has ended.
-  void wait_tokens(SequenceId sequence, size_t tokens);
-  // Until it has ended; then it is forgotten.
-  Answer wait(SequenceId sequence);
-  Answer look(SequenceId sequence) const;
-  void cancel(SequenceId sequence);
-  // And waits until the engine has done it.
-  void flush_cache();
-
-  const engine::ModelInfo& model() const { return engine_.model(); }
-  engine::EngineStats stats() const { return engine_.stats(); }
-  engine::EngineDetails details() const { return engine_.details(); }
-
- private:
-  explicit Client(const engine::EngineOptions& options);
-  void listen();
-  void hear(const engine::Event& event, Clock::time_point now);
-
-  engine::LlmEngine engine_;
-  mutable std::mutex mutex_;  // guards what follows
-  std::condition_variable heard_;
-  std::map<SequenceId, Answer> answers_;
-  uint64_t last_id_ = 0;
-  std::atomic<bool> stopping_{false};
-  std::thread thread_;
-};
-
-// Tokens spread over the vocabulary; the same for the same `variant`.
-std::vector<Token> made_up_prompt(int32_t tokens, uint32_t variant, int32_t vocab_tokens);
 
 }  // namespace pome::bench

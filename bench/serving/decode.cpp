@@ -45,7 +45,7 @@ Result<Measurements> decode_together(const ScenarioOptions& options) {
   engine.model_path = options.model;
   engine.max_running_requests = options.sequences;
   engine.max_total_tokens = 2 * options.sequences * (kPromptTokens + kOutputTokens);
-  auto client = Client::start(engine);
+  auto client = start_client(engine);
   if (!client) {
     return client.error();
   }

@@ -2,8 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cmath>
+#include "pome/bench/load/statistics.h"
 
 namespace pome::bench {
 namespace {
@@ -14,20 +13,8 @@ const char* side_words(Bar::Side side) {
 
 }  // namespace
 
-double quantile(std::vector<double> values, double rank) {
-  if (values.empty()) {
-    return 0.0;
-  }
-  std::sort(values.begin(), values.end());
-  const double place = rank * static_cast<double>(values.size() - 1);
-  const auto below = static_cast<size_t>(place);
-  const size_t above = std::min(below + 1, values.size() - 1);
-  const double part = place - std::floor(place);
-  return values[below] + part * (values[above] - values[below]);
-}
-
 double Measurement::median() const {
-  return quantile(values, 0.5);
+  return apps::quantile(values, 0.5);
 }
 
 bool Measurement::met() const {

@@ -29,9 +29,6 @@ struct Measurement {
 
 using Measurements = std::vector<Measurement>;
 
-// Sorted values' part `rank` in [0, 1]: 0.5 is the median, 1 the largest. 0 of no values.
-double quantile(std::vector<double> values, double rank);
-
 // "decode of 16   123.4 tokens/s   bar: at least 100   met".
 std::string to_line(const Measurement& measurement);
 json::object to_json(const Measurement& measurement);

@@ -40,7 +40,7 @@ Result<Measurements> bytes_per_token(const ScenarioOptions& options) {
   engine::EngineOptions engine;
   engine.model_path = options.model;
   engine.max_total_tokens = (kPromptsWarm + kPrompts + 1) * kPromptTokens;
-  auto started = Client::start(engine);
+  auto started = start_client(engine);
   if (!started) {
     return started.error();
   }
@@ -146,7 +146,7 @@ Status random_requests(const ScenarioOptions& options, const std::string& tiny, 
   engine::EngineOptions engine;
   engine.model_path = options.tiny_models / tiny;
   engine.max_total_tokens = kTinyPoolTokens;
-  auto started = Client::start(engine);
+  auto started = start_client(engine);
   if (!started) {
     return started.error();
   }

@@ -161,7 +161,7 @@ Result<Measurements> mixed_load(const ScenarioOptions& options) {
   engine::EngineOptions engine;
   engine.model_path = options.model;
   engine.max_total_tokens = 65536;
-  auto client = Client::start(engine);
+  auto client = start_client(engine);
   if (!client) {
     return client.error();
   }

@@ -26,7 +26,7 @@ Result<Measurements> warm_prefix(const ScenarioOptions& options) {
   engine::EngineOptions engine;
   engine.model_path = options.model;
   engine.max_total_tokens = 16384;
-  auto started = Client::start(engine);
+  auto started = start_client(engine);
   if (!started) {
     return started.error();
   }

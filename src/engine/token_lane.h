@@ -113,7 +113,8 @@ class TokenLane {
   scheduler::StepBudget budget_;
   std::map<SequenceId, Live> live_;
   std::chrono::steady_clock::time_point step_began_;
-  int64_t steps_ = 0;  // committed
+  int64_t steps_ = 0;      // committed
+  int64_t next_step_ = 1;  // the number of the one that is planned next
   int64_t idle_bytes_ = 0;
   std::optional<MemoryLedger> ledger_;
   std::mt19937_64 seeds_;

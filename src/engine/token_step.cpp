@@ -91,6 +91,9 @@ void TokenLane::launch(StepOutcome& outcome) {
   const int32_t tokens =
       std::max(budget_.tokens(scheduler_.short_prompt_next()), options_.max_running_requests);
   StepPlan plan;
+  if (options_.trace != nullptr) {
+    options_.trace->step_begins(next_step_);
+  }
   {
     telemetry::TraceSpan span(options_.trace, "plan");
     plan = scheduler_.plan(tokens);
@@ -101,6 +104,7 @@ void TokenLane::launch(StepOutcome& outcome) {
   if (plan.rows.empty()) {
     return;
   }
+  next_step_ = plan.step + 1;
   if (recorder_.is_open()) {
     recorder_.write(plan);
   }
@@ -147,9 +151,14 @@ void TokenLane::finish_oldest(StepOutcome& outcome) {
   const auto now = std::chrono::steady_clock::now();
   outcome.duration = now - std::exchange(step_began_, now);
   if (said) {
-    telemetry::TraceSpan span(options_.trace, "commit");
-    span.arg("step", plan.step);
-    commit(plan, *said, outcome);
+    {
+      telemetry::TraceSpan span(options_.trace, "commit");
+      span.arg("step", plan.step);
+      commit(plan, *said, outcome);
+    }
+    if (options_.trace != nullptr) {
+      options_.trace->step_ends(plan.step);
+    }
     if (options_.mlx_clear_cache_steps > 0 && ++steps_ % options_.mlx_clear_cache_steps == 0) {
       mx::clear_cache();  // buffers of shapes that do not come again
     }

@@ -186,6 +186,97 @@ TEST_F(TraceTest, AThreadOutlivesOneRecorderAndUsesTheNext) {
   EXPECT_EQ(find_string(events()[0], "id"), "2");
 }
 
+TEST_F(TraceTest, BetweenRecordingsNothingIsKept) {
+  Trace trace;
+  trace.name_thread("engine");
+  trace.end("request", 1);
+  ASSERT_TRUE(trace.start(path_, {}, Trace::Existing::replace).ok());
+  trace.end("request", 2);
+  EXPECT_TRUE(trace.stop());
+  trace.end("request", 3);
+  EXPECT_FALSE(trace.stop());
+  ASSERT_EQ(events().size(), 1u);
+  EXPECT_EQ(find_string(events()[0], "id"), "2");
+  EXPECT_THAT(text(), testing::HasSubstr("\"engine\""));
+}
+
+TEST_F(TraceTest, ASecondRecordingIsAFileOfItsOwnWithTheThreadsNames) {
+  Trace trace;
+  trace.name_thread("engine");
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_TRUE(trace.start(path_, {}, Trace::Existing::replace).ok());
+    trace.end("request", static_cast<uint64_t>(i));
+    EXPECT_TRUE(trace.stop());
+    ASSERT_EQ(events().size(), 1u);
+    EXPECT_EQ(find_string(events()[0], "id"), std::to_string(i));
+    EXPECT_THAT(text(), testing::HasSubstr("\"engine\""));
+  }
+}
+
+TEST_F(TraceTest, ARecordingTakesNoOthersFileAndNoSecondOneStarts) {
+  Trace trace;
+  ASSERT_TRUE(trace.start(path_, {}, Trace::Existing::replace).ok());
+  EXPECT_FALSE(trace.start(path_.string() + ".other").ok());
+  EXPECT_TRUE(trace.stop());
+  EXPECT_FALSE(trace.start(path_).ok());
+  EXPECT_FALSE(trace.under_way());
+}
+
+TEST_F(TraceTest, AWindowHoldsItsStepsAndEndsByItself) {
+  std::vector<std::string> heard;
+  Trace trace;
+  ASSERT_TRUE(trace
+                  .start(path_,
+                         {.first_step = 3,
+                          .steps = 2,
+                          .on_begin = [&] { heard.emplace_back("begin"); },
+                          .on_end = [&] { heard.emplace_back("end"); }},
+                         Trace::Existing::replace)
+                  .ok());
+  for (int64_t step = 1; step <= 8; ++step) {
+    trace.step_begins(step);
+    {
+      TraceSpan span(&trace, "run");
+      span.arg("step", step);
+    }
+    trace.step_ends(step);
+    EXPECT_EQ(trace.under_way(), step < 4) << step;
+  }
+  EXPECT_FALSE(trace.stop());
+  ASSERT_TRUE(trace.start(path_.string() + ".next", {}, Trace::Existing::replace).ok());
+  ASSERT_EQ(events().size(), 2u);  // the file is whole once the next one has begun
+  EXPECT_EQ(find_int(*find_object(events()[0], "args"), "step"), 3);
+  EXPECT_EQ(find_int(*find_object(events()[1], "args"), "step"), 4);
+  EXPECT_EQ(heard, (std::vector<std::string>{"begin", "end"}));
+}
+
+TEST_F(TraceTest, AWindowWithoutAFirstStepBeginsWithTheNextOne) {
+  Trace trace;
+  ASSERT_TRUE(trace.start(path_, {.steps = 1}, Trace::Existing::replace).ok());
+  trace.end("request", 1);  // before any step
+  trace.step_begins(41);
+  trace.end("request", 2);
+  trace.step_begins(42);  // planned while 41 is in flight
+  trace.step_ends(41);
+  EXPECT_FALSE(trace.under_way());
+  trace.step_ends(42);
+}
+
+TEST_F(TraceTest, AWindowThatNeverBeganCallsNobody) {
+  int calls = 0;
+  Trace trace;
+  ASSERT_TRUE(
+      trace
+          .start(path_,
+                 {.first_step = 100, .on_begin = [&] { ++calls; }, .on_end = [&] { ++calls; }},
+                 Trace::Existing::replace)
+          .ok());
+  trace.step_begins(1);
+  EXPECT_TRUE(trace.stop());
+  EXPECT_EQ(calls, 0);
+  EXPECT_EQ(events().size(), 0u);
+}
+
 TEST_F(TraceTest, AFileThatCannotBeWrittenIsAnErrorThatNamesIt) {
   const auto trace = Trace::open("/no/such/folder/trace.json");
   ASSERT_FALSE(trace.ok());

@@ -173,6 +173,8 @@ def check_answer(url: str, request: dict, status: int, content_type: str, body: 
         check_stream(path, request, body)
     elif path == "/metrics":
         check_metrics(body)
+    elif path in ("/start_profile", "/stop_profile"):
+        expect("profiling.\n/" in body and ".trace.json" in body, f"where the files are: {body}")
     else:
         expect(request.get("stream") is not True, f"{path}: expected a stream: {body}")
         expect(path in CHECKS, f"{path}: no check says what a good answer is")

@@ -13,6 +13,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 import urllib.error
@@ -48,9 +49,11 @@ class Server:
         with socket.socket() as s:
             s.bind(("127.0.0.1", 0))
             self.port = str(s.getsockname()[1])
+        self.folder = tempfile.TemporaryDirectory()
         self.process = subprocess.Popen(
             [POME, "serve", *flags, "--model-path", model, "--port", self.port, "--log-level", "warning"],
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            env={**os.environ, "SGLANG_TORCH_PROFILER_DIR": self.folder.name})
         end = time.monotonic() + 60
         while not self.healthy():
             if self.process.poll() is not None or time.monotonic() > end:
@@ -158,6 +161,33 @@ class AnswersTest(unittest.TestCase):
     def test_the_demo_model_answers_every_program(self):
         self.answer_programs(DEMO_MODEL)
 
+    def run_benchmarks(self, model: str, kinds: set[str]):
+        """Each `pome bench` of the kinds as it stands, but for the port and the model."""
+        server = Server(model, [])
+        try:
+            for example in (e for page in pages() for e in examples(page) if e.words[:2] == ["pome", "bench"]):
+                words = [word.replace(f"localhost:{DEFAULT_PORT}", f"localhost:{server.port}") for word in example.words[1:]]
+                if words[1] not in kinds:
+                    continue
+                with self.subTest(str(example)), tempfile.TemporaryDirectory() as folder:
+                    if "--model-path" in words:
+                        words[words.index("--model-path") + 1] = model
+                    elif "--base-url" not in words:
+                        words += ["--port", server.port]
+                    done = subprocess.run([POME, *words], cwd=folder, capture_output=True, text=True, timeout=170, check=False,
+                                          env={**os.environ, "SGLANG_TORCH_PROFILER_DIR": folder})
+                    self.assertEqual(done.returncode, 0, done.stderr)
+                    self.assertIn("throughput", done.stdout)
+        finally:
+            server.stop()
+
+    def test_the_echo_engine_runs_every_benchmark_of_servers(self):
+        self.run_benchmarks("echo", {"serving", "one-batch-server", "offline-throughput"})
+
+    @MODEL
+    def test_the_demo_model_runs_every_benchmark(self):
+        self.run_benchmarks(DEMO_MODEL, {"serving", "one-batch-server", "offline-throughput", "one-batch"})
+
     def test_there_are_examples(self):
         self.assertGreaterEqual(sum(len(commands(page)) for page in pages()), 10)
         self.assertGreaterEqual(sum(len(programs(page)) for page in pages()), 1)
@@ -263,8 +293,15 @@ class NamesTest(unittest.TestCase):
             if words[0] == "COMMAND":
                 continue
             self.assertIn(words[0], commands, str(span))
+            command = words[0]
+            if command == "bench" and len(words) > 1 and words[1].islower():
+                command = f"bench {words[1]}"
+                if command not in helps:
+                    shown = subprocess.run([POME, "bench", words[1], "--help"], capture_output=True, text=True, check=False)
+                    self.assertEqual(shown.returncode, 0, f"{span}: {shown.stderr}")
+                    helps[command] = shown.stdout
             for flag in (word for word in words[1:] if word.startswith("-")):
-                self.assertRegex(helps[words[0]], rf"(?<![\w-]){flag}(?![\w-])", str(span))
+                self.assertRegex(helps[command], rf"(?<![\w-]){flag}(?![\w-])", str(span))
 
     def test_every_flag_that_a_page_names_exists(self):
         for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:

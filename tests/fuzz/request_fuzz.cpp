@@ -5,6 +5,7 @@
 
 #include "protocol/anthropic/messages.h"
 #include "protocol/native/generate.h"
+#include "protocol/native/profile.h"
 #include "protocol/native/tokenize.h"
 #include "protocol/ollama/requests.h"
 #include "protocol/openai/chat.h"
@@ -39,5 +40,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t count) {
   check(pome::protocol::native::parse_tokenize_request(*value));
   check(pome::protocol::native::parse_detokenize_request(*value));
   check(pome::protocol::native::parse_abort_request(*value));
+  check(pome::protocol::native::parse_profile_request(*value));
   return 0;
 }

@@ -11,15 +11,15 @@
 
 #include "kernels/backend.h"
 #include "models/llm/load_model.h"
-#include "support/graph_nodes.h"
-#include "support/test_sequences.h"
+#include "models/sequences/graph_nodes.h"
+#include "models/sequences/sequences.h"
 
 namespace pome {
 namespace {
 
-using test::Outputs;
-using test::RowTokens;
-using test::TestSequences;
+using models::Outputs;
+using models::RowTokens;
+using models::Sequences;
 
 struct Golden {
   std::string folder;
@@ -117,7 +117,7 @@ class LlmParity : public ::testing::TestWithParam<Case> {
 
   // Logits of all of the prompt's tokens in chunks of the given sizes.
   mx::array chunked_logits(const std::vector<int32_t>& chunks) {
-    TestSequences sequences(*model_, {.format = {}});
+    Sequences sequences(*model_, {.format = {}});
     std::vector<mx::array> parts;
     int32_t begin = 0;
     for (int32_t count : chunks) {
@@ -147,7 +147,7 @@ class LlmParity : public ::testing::TestWithParam<Case> {
 
 TEST_P(LlmParity, EveryIntermediateMatchesTheReference) {
   for (int32_t count : {1, 15, 16, 17, 37}) {
-    TestSequences sequences(*model_, {});
+    Sequences sequences(*model_, {});
     std::vector<std::pair<std::string, mx::array>> seen;
     const auto trace = [&](std::string_view name, const mx::array& x) {
       seen.emplace_back(name, x);
@@ -172,7 +172,7 @@ TEST_P(LlmParity, ChunkedPrefillEqualsTheWhole) {
 
 TEST_P(LlmParity, RowsOfARaggedBatchEqualTheSameRowsAlone) {
   const std::vector<std::pair<int32_t, int32_t>> spans = {{0, 37}, {5, 6}, {3, 20}, {10, 26}};
-  TestSequences batch(*model_, {.sequences = 4, .format = {}});
+  Sequences batch(*model_, {.sequences = 4, .format = {}});
   // Sequence 1 is already in decode when the others start.
   const RowTokens context{1, prompt(0, 5), Outputs::none};
   batch.step({context});
@@ -184,7 +184,7 @@ TEST_P(LlmParity, RowsOfARaggedBatchEqualTheSameRowsAlone) {
   }
   const mx::array together = batch.step(rows).logits;
   for (int32_t s = 0; s < 4; ++s) {
-    TestSequences alone(*model_, {.format = {}});
+    Sequences alone(*model_, {.format = {}});
     if (s == 1) {
       alone.step({{0, prompt(0, 5), Outputs::none}});
       mx::eval(alone.handles());
@@ -198,7 +198,7 @@ TEST_P(LlmParity, RowsOfARaggedBatchEqualTheSameRowsAlone) {
 TEST_P(LlmParity, AStepHasAsManyOperationsForAnyBatch) {
   // Rows of `tokens` tokens each, every other one of one more if `ragged`.
   const auto operations = [&](int32_t batch, int32_t tokens, bool ragged) {
-    TestSequences sequences(*model_, {.sequences = batch});
+    Sequences sequences(*model_, {.sequences = batch});
     std::vector<RowTokens> rows;
     for (int32_t s = 0; s < batch; ++s) {
       rows.push_back({s, prompt(s, s + tokens + (ragged ? s % 2 : 0)), Outputs::last});
@@ -207,7 +207,7 @@ TEST_P(LlmParity, AStepHasAsManyOperationsForAnyBatch) {
     for (const mx::array& pages : sequences.handles()) {
       outputs.push_back(pages);
     }
-    return test::count_nodes(outputs).total;
+    return models::count_nodes(outputs).total;
   };
   for (const bool ragged : {false, true}) {
     std::vector<int64_t> counts;

@@ -7,6 +7,7 @@
 
 #include "protocol/anthropic/fields.h"
 #include "protocol/native/fields.h"
+#include "protocol/native/profile.h"
 #include "protocol/ollama/fields.h"
 #include "protocol/openai/fields.h"
 
@@ -35,6 +36,7 @@ std::string generated() {
                                   &native::parse_calls_fields(),
                                   &native::separate_reasoning_fields(),
                                   &native::abort_fields(),
+                                  &native::profile_fields(),
                                   &anthropic::messages_fields(),
                                   &anthropic::message_fields(),
                                   &anthropic::block_fields(),

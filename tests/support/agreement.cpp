@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "support/test_sequences.h"
+#include "models/sequences/sequences.h"
 
 namespace pome::test {
 namespace {
@@ -64,12 +64,12 @@ Agreement measure_agreement(const models::LanguageModel& model, const AgreementR
                             int32_t chunk, const kvcache::KvFormat& kv_format) {
   const std::vector<Token>& tokens = reference.tokens();
   const auto count = static_cast<int32_t>(tokens.size());
-  TestSequences sequences(model, {.tokens_max = count, .format = kv_format});
+  models::Sequences sequences(model, {.tokens_max = count, .format = kv_format});
   std::vector<mx::array> parts;
   for (int32_t begin = 0; begin < count; begin += chunk) {
     const int32_t end = std::min(begin + chunk, count);
     const std::vector<Token> part(tokens.begin() + begin, tokens.begin() + end);
-    parts.push_back(sequences.step({{0, part, Outputs::all}}).logits);
+    parts.push_back(sequences.step({{0, part, models::Outputs::all}}).logits);
     parts.back().eval();
   }
   return reference.compare(mx::concatenate(parts, 0));

@@ -47,11 +47,12 @@ std::string first_name(const ExtraOption& extra) {
   return at == std::string::npos ? extra.names : extra.names.substr(at + 2);
 }
 
-Error explain(const CLI::ParseError& error, const std::vector<std::string>& left_over) {
+Error explain(const std::vector<std::string>& left_over, bool launch,
+              const CLI::ParseError& error) {
   for (const auto& word : left_over) {
     if (word.starts_with('-')) {
       const std::string name = word.substr(0, word.find('='));
-      const std::string near = nearest_flag(name);
+      const std::string near = launch ? nearest_flag(name) : "";
       return invalid(
           fmt::format("there is no flag {}{}", name,
                       near.empty() ? "; --help lists them" : "; did you mean " + near + "?"));
@@ -101,6 +102,9 @@ void collect(const Store& store, bool launch, const std::vector<ExtraOption>& ex
     if (extra.takes_value ? !values.empty() : store.toggles.at("extra " + name)) {
       line.extras.push_back({name, values.empty() ? "" : values.back()});
     }
+    for (size_t i = 0; extra.many && i + 1 < values.size(); ++i) {
+      line.extras.insert(line.extras.end() - 1, {name, values[i]});
+    }
   }
 }
 
@@ -119,6 +123,16 @@ std::optional<std::string> CommandLine::extra(const std::string& name) const {
   return std::nullopt;
 }
 
+std::vector<std::string> CommandLine::extra_all(const std::string& name) const {
+  std::vector<std::string> values;
+  for (const auto& [key, value] : extras) {
+    if (key == name) {
+      values.push_back(value);
+    }
+  }
+  return values;
+}
+
 Result<CommandLine> parse_command_line(const std::vector<std::string>& words, bool launch,
                                        const std::vector<ExtraOption>& extras,
                                        size_t positionals_max) {
@@ -134,7 +148,9 @@ Result<CommandLine> parse_command_line(const std::vector<std::string>& words, bo
   for (const auto& extra : extras) {
     const std::string key = "extra " + first_name(extra);
     auto& values = store.values[key];
-    if (extra.takes_value) {
+    if (extra.many) {
+      app.add_option(extra.names, values)->expected(1, 1 << 10);
+    } else if (extra.takes_value) {
       app.add_option(extra.names, values)
           ->expected(1)
           ->allow_extra_args(false)
@@ -150,7 +166,7 @@ Result<CommandLine> parse_command_line(const std::vector<std::string>& words, bo
     std::vector<std::string> reversed(words.rbegin(), words.rend());
     app.parse(reversed);
   } catch (const CLI::ExtrasError& error) {
-    return explain(error, app.remaining());
+    return explain(app.remaining(), launch, error);
   } catch (const CLI::ParseError& error) {
     return explain_value(error, words);
   }

@@ -15,6 +15,7 @@ struct ExtraOption {
   std::string help;
   bool takes_value = false;
   std::string placeholder = "VALUE";
+  bool many = false;  // one or more values, up to the next option
 };
 
 struct CommandLine {
@@ -26,6 +27,8 @@ struct CommandLine {
 
   bool has(const std::string& extra) const;
   std::optional<std::string> extra(const std::string& name) const;
+  // Each value of an option that takes many.
+  std::vector<std::string> extra_all(const std::string& name) const;
 };
 
 // Reads the words after the command's name. `launch`: the table's flags are allowed too. Unknown

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 
+#include "pome/bench/bench.h"
 #include "pome/command.h"
 
 namespace pome::apps {
@@ -91,6 +92,23 @@ std::string markdown_row(const Flag& flag) {
   return fmt::format("| {} | {} | {} |\n", names, neutral, cell(flag.help));
 }
 
+std::string bench_markdown(const std::vector<Flag>& rows) {
+  std::string text = "| option | default | what it does |\n|---|---|---|\n";
+  std::string others;
+  for (const auto& flag : rows) {
+    const std::string name = "`" + flag.name() + "`";
+    if (flag.treatment == Treatment::honoured) {
+      text += fmt::format("| {} | {} | {} |\n", name,
+                          flag.fallback.empty() ? "" : "`" + flag.fallback + "`", cell(flag.help));
+    } else {
+      others += fmt::format("| {} | {} | {} |\n", name,
+                            flag.treatment == Treatment::refused ? "refused" : "no effect",
+                            cell(flag.help));
+    }
+  }
+  return text + others;
+}
+
 std::string markdown_table(Treatment treatment, const std::string& head) {
   std::string text;
   for (const auto& group : groups_of(treatment)) {
@@ -171,6 +189,11 @@ std::string cli_markdown() {
       "names, that over the\nenvironment variable, that over the default.\n";
   text += markdown_table(Treatment::honoured,
                          "| flag | default | what it does | variable |\n|---|---|---|---|");
+  for (const auto& benchmark : benchmarks()) {
+    text += fmt::format("\n## `pome bench {}`\n\n{}.{}\n\n{}", benchmark.name, benchmark.summary,
+                        benchmark.launch ? " It takes the launch flags too." : "",
+                        bench_markdown(benchmark.rows()));
+  }
   text +=
       "\n## Accepted without effect\n\nA launch command may carry these; each costs one warning "
       "line.\n";

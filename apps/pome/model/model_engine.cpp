@@ -28,21 +28,6 @@ std::filesystem::path ledger_folder(const std::string& setting) {
   return std::filesystem::temp_directory_path() / fmt::format("pome-memory-{}", ::geteuid());
 }
 
-// --mlx-kv-cache-bits may repeat what --kv-cache-dtype says and must not contradict it.
-Result<kvcache::KvFormat> kv_format_from(const Settings& settings) {
-  std::string dtype = settings.text("--kv-cache-dtype");
-  if (const std::string bits = settings.text("--mlx-kv-cache-bits"); !bits.empty()) {
-    if (dtype != "auto" && dtype != "int" + bits) {
-      return invalid(
-          fmt::format("[--mlx-kv-cache-bits] {} contradicts --kv-cache-dtype {}: leave one "
-                      "of the two out",
-                      bits, dtype));
-    }
-    dtype = "int" + bits;
-  }
-  return engine::parse_kv_format(dtype, settings.integer("--kv-cache-group-size").value_or(64));
-}
-
 Result<engine::EngineOptions> options_from(const Settings& settings) {
   const auto whole = [&](std::string_view name) {
     return static_cast<int32_t>(settings.integer(name).value_or(0));
@@ -69,7 +54,7 @@ Result<engine::EngineOptions> options_from(const Settings& settings) {
   if (const auto seed = settings.integer("--random-seed")) {
     options.random_seed = static_cast<uint64_t>(*seed);
   }
-  auto format = kv_format_from(settings);
+  auto format = kv_format_of(settings);
   if (!format) {
     return format.error();
   }
@@ -88,6 +73,20 @@ Result<engine::EngineOptions> options_from(const Settings& settings) {
 }
 
 }  // namespace
+
+Result<kvcache::KvFormat> kv_format_of(const Settings& settings) {
+  std::string dtype = settings.text("--kv-cache-dtype");
+  if (const std::string bits = settings.text("--mlx-kv-cache-bits"); !bits.empty()) {
+    if (dtype != "auto" && dtype != "int" + bits) {
+      return invalid(
+          fmt::format("[--mlx-kv-cache-bits] {} contradicts --kv-cache-dtype {}: leave one "
+                      "of the two out",
+                      bits, dtype));
+    }
+    dtype = "int" + bits;
+  }
+  return engine::parse_kv_format(dtype, settings.integer("--kv-cache-group-size").value_or(64));
+}
 
 Result<std::unique_ptr<engine::Engine>> start_engine(const Settings& settings,
                                                      const std::string& path,

@@ -6,6 +6,7 @@
 
 #include "base/result.h"
 #include "engine/api.h"
+#include "kvcache/kv_format.h"
 #include "pome/flags/settings.h"
 #include "telemetry/trace.h"
 
@@ -16,6 +17,12 @@ Result<std::unique_ptr<engine::Engine>> start_engine(const Settings& settings,
                                                      const std::string& path,
                                                      const std::string& served_name,
                                                      telemetry::Trace* trace);
+
+#ifdef POME_WITH_MLX
+// How keys and values are stored. --mlx-kv-cache-bits may repeat what --kv-cache-dtype says and
+// must not contradict it.
+Result<kvcache::KvFormat> kv_format_of(const Settings& settings);
+#endif
 
 struct ReplayOutcome {
   int64_t steps = 0;

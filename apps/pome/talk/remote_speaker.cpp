@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "hub/transfer/download.h"
+#include "pome/talk/event_reader.h"
 #include "pome/talk/speaker.h"
 
 namespace pome::apps {
@@ -14,29 +15,6 @@ using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
-
-// Server-sent events as the OpenAI endpoints write them: "data: {…}" lines.
-class EventReader {
- public:
-  template <typename OnData>
-  void push(std::string_view bytes, const OnData& on_data) {
-    buffer_ += bytes;
-    for (size_t end = 0; (end = buffer_.find('\n')) != std::string::npos;) {
-      std::string line = buffer_.substr(0, end);
-      buffer_.erase(0, end + 1);
-      if (!line.empty() && line.back() == '\r') {
-        line.pop_back();
-      }
-      if (line.starts_with("data:")) {
-        on_data(std::string_view(line).substr(line.size() > 5 && line[5] == ' ' ? 6 : 5));
-      }
-    }
-  }
-  const std::string& rest() const { return buffer_; }
-
- private:
-  std::string buffer_;
-};
 
 std::optional<std::string> error_message(std::string_view text) {
   auto parsed = parse_json(text);

@@ -13,6 +13,27 @@
 namespace pome::engine {
 namespace {
 
+// Tells a trace where a step begins and ends.
+class StepBounds {
+ public:
+  StepBounds(telemetry::Trace* trace, int64_t step) : trace_(trace), step_(step) {
+    if (trace_ != nullptr) {
+      trace_->step_begins(step_);
+    }
+  }
+  ~StepBounds() {
+    if (trace_ != nullptr) {
+      trace_->step_ends(step_);
+    }
+  }
+  StepBounds(const StepBounds&) = delete;
+  StepBounds& operator=(const StepBounds&) = delete;
+
+ private:
+  telemetry::Trace* const trace_;
+  const int64_t step_;
+};
+
 constexpr int32_t kScoresPerStep = 32;  // of a prompt, as a prefill in chunks would give them
 
 // The token is the most probable, the one with the next id half as probable, and so on round.
@@ -214,8 +235,9 @@ void EchoEngine::run() {
 
 bool EchoEngine::step(std::unique_lock<std::mutex>& lock) {
   last_step_ = Clock::now();
+  const StepBounds bounds(options_.trace, ++totals_.steps);
   telemetry::TraceSpan span(options_.trace, "step");
-  span.arg("step", ++totals_.steps);
+  span.arg("step", totals_.steps);
   admit();
   span.arg("rows", static_cast<int64_t>(running_.size()));
   std::vector<Event> events;

@@ -5,6 +5,7 @@
 
 #include "protocol/native/fields.h"
 #include "protocol/native/generate.h"
+#include "protocol/native/profile.h"
 #include "protocol/native/tokenize.h"
 
 namespace pome::protocol::native {
@@ -160,6 +161,58 @@ TEST(AbortRequest, NeedsAnIdOrAll) {
   EXPECT_TRUE(parse_abort_request(*parse_json(R"({"abort_all":true})"))->abort_all);
 }
 
+TEST(ProfileRequest, AnEmptyBodyIsAllDefaults) {
+  const auto request = parse_profile_request(*parse_json("{}"));
+  ASSERT_TRUE(request.ok());
+  EXPECT_TRUE(request->gpu);
+  EXPECT_FALSE(request->gpu_alone || request->num_steps || request->start_step);
+  EXPECT_TRUE(request->output_dir.empty() && request->prefix.empty());
+}
+
+TEST(ProfileRequest, TakesWhatSglangsClientsSend) {
+  const auto request = parse_profile_request(*parse_json(
+      R"({"activities":["CPU","GPU"],"num_steps":"5","start_step":"3","output_dir":"/tmp/1.5",
+          "profile_by_stage":false,"profile_stages":null,"profile_prefix":null,
+          "merge_profiles":true,"with_stack":null,"record_shapes":false})"));
+  ASSERT_TRUE(request.ok()) << request.error().message;
+  EXPECT_EQ(request->num_steps, 5);
+  EXPECT_EQ(request->start_step, 3);
+  EXPECT_TRUE(request->gpu && !request->gpu_alone);
+  EXPECT_EQ(request->hints, std::vector<std::string>{"merge_profiles"});
+  EXPECT_TRUE(parse_profile_request(*parse_json(R"({"activities":["GPU"]})"))->gpu_alone);
+  EXPECT_FALSE(parse_profile_request(*parse_json(R"({"activities":["CPU"]})"))->gpu);
+}
+
+TEST(ProfileRequest, RefusesByNameWhatItCannotDo) {
+  const std::pair<const char*, const char*> wrong[] = {
+      {R"({"activities":["MEM"]})", "activities"},
+      {R"({"activities":"CPU"})", "activities"},
+      {R"({"with_stack":true})", "with_stack"},
+      {R"({"record_shapes":true})", "record_shapes"},
+      {R"({"profile_by_stage":true})", "profile_by_stage"},
+      {R"({"profile_stages":["decode"]})", "profile_stages"},
+      {R"({"num_steps":0})", "num_steps"},
+      {R"({"num_steps":"5x"})", "num_steps"},
+      {R"({"num_steps":1000000001})", "num_steps"},
+      {R"({"start_step":-1})", "start_step"},
+      {R"({"start_step":""})", "start_step"},
+      {R"({"profile_prefix":"../x"})", "profile_prefix"},
+      {R"({"profile_prefix":".x"})", "profile_prefix"},
+      {R"({"profile_id":"a/b"})", "profile_id"},
+      {R"({"output_dir":"a\u0000b"})", "output_dir"},
+      {R"({"steps":1})", "steps"}};
+  for (const auto& [body, field] : wrong) {
+    const auto request = parse_profile_request(*parse_json(body));
+    ASSERT_FALSE(request.ok()) << body;
+    EXPECT_EQ(request.error().field, field);
+  }
+  EXPECT_TRUE(parse_profile_request(*parse_json(R"({"num_steps":1000000000})")).ok());
+  const std::string longest(64, 'a');
+  EXPECT_TRUE(parse_profile_request(*parse_json("{\"profile_prefix\":\"" + longest + "\"}")).ok());
+  EXPECT_FALSE(
+      parse_profile_request(*parse_json("{\"profile_prefix\":\"" + longest + "a\"}")).ok());
+}
+
 TEST(Parsers, MutatedRequestsAreParsedOrRefusedAndNothingElse) {
   const uint64_t seed = std::random_device{}();
   RecordProperty("seed", std::to_string(seed));
@@ -178,6 +231,7 @@ TEST(Parsers, MutatedRequestsAreParsedOrRefusedAndNothingElse) {
       parse_tokenize_request(*value).ok();
       parse_detokenize_request(*value).ok();
       parse_abort_request(*value).ok();
+      parse_profile_request(*value).ok();
     }
   }
 }

@@ -15,6 +15,7 @@
 #include "server/generation/work_pool.h"
 #include "server/http/exchange.h"
 #include "server/journal/request_record.h"
+#include "server/profiling/profiler.h"
 #include "telemetry/server_metrics.h"
 
 namespace pome::server {
@@ -32,6 +33,7 @@ struct ServingOptions {
   bool metrics_enabled = true;             // false: GET /metrics is 404
   bool report_cached_tokens = true;        // in OpenAI usage
   telemetry::Trace* trace = nullptr;       // outlives the server
+  Profiler* profiler = nullptr;            // too; null: POST /start_profile is 404
   json::object server_args = {};           // for GET /get_server_info
   int64_t created_s = 0;                   // Unix time of the start
 };

@@ -36,4 +36,12 @@ asio::awaitable<void> handle_flush_cache(ServerContext& context, Exchange& excha
   co_await exchange.reply(std::move(answer));
 }
 
+asio::awaitable<void> handle_start_profile(ServerContext& context, Exchange& exchange) {
+  return start_profile(context.options.profiler, exchange);
+}
+
+asio::awaitable<void> handle_stop_profile(ServerContext& context, Exchange& exchange) {
+  return stop_profile(context.options.profiler, exchange);
+}
+
 }  // namespace pome::server

@@ -14,6 +14,8 @@ asio::awaitable<void> handle_parse_calls(ServerContext& context, Exchange& excha
 asio::awaitable<void> handle_separate_reasoning(ServerContext& context, Exchange& exchange);
 asio::awaitable<void> handle_abort(ServerContext& context, Exchange& exchange);
 asio::awaitable<void> handle_flush_cache(ServerContext& context, Exchange& exchange);
+asio::awaitable<void> handle_start_profile(ServerContext& context, Exchange& exchange);
+asio::awaitable<void> handle_stop_profile(ServerContext& context, Exchange& exchange);
 asio::awaitable<void> handle_models(ServerContext& context, Exchange& exchange);
 asio::awaitable<void> handle_model(ServerContext& context, Exchange& exchange);
 asio::awaitable<void> handle_health(ServerContext& context, Exchange& exchange);

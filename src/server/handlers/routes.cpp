@@ -19,6 +19,8 @@ constexpr Endpoint kEndpoints[] = {
     {"POST", "/abort_request", handle_abort},
     {"POST", "/flush_cache", handle_flush_cache, Match::exact, Access::admin},
     {"GET", "/flush_cache", handle_flush_cache, Match::exact, Access::admin},
+    {"POST", "/start_profile", handle_start_profile, Match::exact, Access::admin},
+    {"POST", "/stop_profile", handle_stop_profile, Match::exact, Access::admin},
     {"GET", "/get_server_info", handle_server_info},
     {"GET", "/server_info", handle_server_info},
     {"GET", "/get_model_info", handle_model_info},

@@ -7,7 +7,7 @@
 
 #include "tensor/mlx.h"
 
-namespace pome::test {
+namespace pome::models {
 
 // How many operations an evaluation of these arrays would run, and how many of each name, most
 // first. Outputs of one operation count once.
@@ -18,4 +18,4 @@ struct GraphNodes {
 
 GraphNodes count_nodes(const std::vector<mx::array>& outputs);
 
-}  // namespace pome::test
+}  // namespace pome::models

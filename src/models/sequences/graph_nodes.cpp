@@ -1,4 +1,4 @@
-#include "support/graph_nodes.h"
+#include "models/sequences/graph_nodes.h"
 
 #include <mlx/primitives.h>
 
@@ -6,7 +6,7 @@
 #include <map>
 #include <unordered_set>
 
-namespace pome::test {
+namespace pome::models {
 
 GraphNodes count_nodes(const std::vector<mx::array>& outputs) {
   std::unordered_set<const mx::Primitive*> seen;
@@ -29,4 +29,4 @@ GraphNodes count_nodes(const std::vector<mx::array>& outputs) {
   return nodes;
 }
 
-}  // namespace pome::test
+}  // namespace pome::models

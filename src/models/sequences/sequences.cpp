@@ -1,18 +1,18 @@
-#include "support/test_sequences.h"
+#include "models/sequences/sequences.h"
 
 #include <algorithm>
 #include <numeric>
 
 #include "base/check.h"
 
-namespace pome::test {
+namespace pome::models {
 namespace {
 
 int32_t blocks_of(const SequenceOptions& options) {
   return (options.tokens_max + options.page_tokens - 1) / options.page_tokens;
 }
 
-kvpool::KvPool make_pool(const models::LanguageModel& model, const SequenceOptions& options) {
+kvpool::KvPool make_pool(const LanguageModel& model, const SequenceOptions& options) {
   const kvcache::CacheSpec spec = model.cache_spec(options.page_tokens, options.format);
   const int32_t pages = 1 + options.sequences * blocks_of(options);
   return kvpool::KvPool(spec, {.group_pages = std::vector<int32_t>(spec.groups.size(), pages),
@@ -25,21 +25,20 @@ mx::array device(const std::vector<int32_t>& values) {
 
 }  // namespace
 
-TestSequences::TestSequences(const models::LanguageModel& model, const SequenceOptions& options)
+Sequences::Sequences(const LanguageModel& model, const SequenceOptions& options)
     : model_(model),
       options_(options),
       blocks_(blocks_of(options)),
       pool_(make_pool(model, options)),
       lengths_(static_cast<size_t>(options.sequences), 0) {}
 
-models::StepOutput TestSequences::step(const std::vector<RowTokens>& rows, Trace trace) {
+StepOutput Sequences::step(const std::vector<RowTokens>& rows, Trace trace) {
   layers::Forward f = build(rows);
   f.trace = std::move(trace);
   return model_.forward(f);
 }
 
-models::StepOutput TestSequences::step(const std::vector<RowTokens>& rows,
-                                       const mx::array& tokens) {
+StepOutput Sequences::step(const std::vector<RowTokens>& rows, const mx::array& tokens) {
   layers::Forward f = build(rows);
   CHECK(static_cast<size_t>(f.token_count) == tokens.size(),
         "one token on the device for each token of the rows");
@@ -48,11 +47,11 @@ models::StepOutput TestSequences::step(const std::vector<RowTokens>& rows,
 }
 
 // Blocks of all sequences interleave, the last ones first.
-int32_t TestSequences::page(int32_t sequence, int32_t block) const {
+int32_t Sequences::page(int32_t sequence, int32_t block) const {
   return 1 + (blocks_ - 1 - block) * options_.sequences + sequence;
 }
 
-layers::Forward TestSequences::build(const std::vector<RowTokens>& rows) {
+layers::Forward Sequences::build(const std::vector<RowTokens>& rows) {
   std::vector<int32_t> tokens, positions, slots, offsets{0}, kv_lengths, outputs, table;
   std::vector<int32_t> row_tokens;
   for (const RowTokens& row : rows) {
@@ -105,4 +104,4 @@ layers::Forward TestSequences::build(const std::vector<RowTokens>& rows) {
       .trace = {}};
 }
 
-}  // namespace pome::test
+}  // namespace pome::models

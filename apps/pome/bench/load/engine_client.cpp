@@ -1,11 +1,11 @@
-#include "client.h"
+#include "pome/bench/load/engine_client.h"
 
 #include <fmt/format.h>
 
 #include <cstdlib>
 #include <utility>
 
-namespace pome::bench {
+namespace pome::apps {
 namespace {
 
 [[noreturn]] void give_up(const Error& error) {
@@ -15,27 +15,31 @@ namespace {
 
 }  // namespace
 
-Result<std::unique_ptr<Client>> Client::start(const engine::EngineOptions& options) {
-  std::unique_ptr<Client> client(new Client(options));
-  POME_TRY(client->engine_.wait_until_ready(std::chrono::minutes(10)));
+Result<std::unique_ptr<EngineClient>> EngineClient::start(std::unique_ptr<engine::Engine> engine) {
+  std::unique_ptr<EngineClient> client(new EngineClient(std::move(engine)));
+  POME_TRY(client->engine_->wait_until_ready(std::chrono::hours(1)));
   return client;
 }
 
-Client::Client(const engine::EngineOptions& options)
-    : engine_(options), thread_([this] { listen(); }) {}
+EngineClient::EngineClient(std::unique_ptr<engine::Engine> engine)
+    : engine_(std::move(engine)), thread_([this] { listen(); }) {}
 
-Client::~Client() {
-  engine_.stop();
+EngineClient::~EngineClient() {
+  engine_->stop();
   stopping_ = true;
   thread_.join();
 }
 
-SequenceId Client::send(std::vector<Token> prompt, int32_t max_tokens) {
+SequenceId EngineClient::send(std::vector<Token> prompt, int32_t max_tokens) {
   engine::Job job;
   job.segments = {{.tokens = std::move(prompt)}};
   job.max_tokens = max_tokens;
   job.ignore_eos = true;
   job.sampling.temperature = 0.0f;
+  return send(std::move(job));
+}
+
+SequenceId EngineClient::send(engine::Job job) {
   {
     const std::lock_guard lock(mutex_);
     job.request = RequestId{++last_id_};
@@ -43,46 +47,46 @@ SequenceId Client::send(std::vector<Token> prompt, int32_t max_tokens) {
     answers_[job.sequence].sent = Clock::now();
   }
   const SequenceId sequence = job.sequence;
-  if (const Status status = engine_.submit(std::move(job)); !status) {
+  if (const Status status = engine_->submit(std::move(job)); !status) {
     give_up(status.error());
   }
   return sequence;
 }
 
-void Client::wait_tokens(SequenceId sequence, size_t tokens) {
+void EngineClient::wait_tokens(SequenceId sequence, size_t tokens) {
   std::unique_lock lock(mutex_);
-  const Answer& answer = answers_.at(sequence);
+  const EngineAnswer& answer = answers_.at(sequence);
   heard_.wait(lock, [&] { return answer.ended || answer.tokens.size() >= tokens; });
 }
 
-Answer Client::wait(SequenceId sequence) {
+EngineAnswer EngineClient::wait(SequenceId sequence) {
   std::unique_lock lock(mutex_);
   const auto found = answers_.find(sequence);
   heard_.wait(lock, [&] { return found->second.ended; });
-  Answer answer = std::move(found->second);
+  EngineAnswer answer = std::move(found->second);
   answers_.erase(found);
   return answer;
 }
 
-Answer Client::look(SequenceId sequence) const {
+EngineAnswer EngineClient::look(SequenceId sequence) const {
   const std::lock_guard lock(mutex_);
   return answers_.at(sequence);
 }
 
-void Client::cancel(SequenceId sequence) {
-  engine_.finish(sequence);
+void EngineClient::cancel(SequenceId sequence) {
+  engine_->finish(sequence);
 }
 
-void Client::flush_cache() {
-  if (const Status status = engine_.flush_cache(); !status) {
+void EngineClient::flush_cache() {
+  if (const Status status = engine_->flush_cache(); !status) {
     give_up(status.error());
   }
   wait(send({0}, 1));  // the inbox is taken in order
 }
 
-void Client::listen() {
+void EngineClient::listen() {
   while (!stopping_) {
-    const std::vector<engine::Event> events = engine_.wait_events(std::chrono::milliseconds(100));
+    const std::vector<engine::Event> events = engine_->wait_events(std::chrono::milliseconds(100));
     const Clock::time_point now = Clock::now();
     {
       const std::lock_guard lock(mutex_);
@@ -94,7 +98,7 @@ void Client::listen() {
   }
 }
 
-void Client::hear(const engine::Event& event, Clock::time_point now) {
+void EngineClient::hear(const engine::Event& event, Clock::time_point now) {
   if (event.finish == engine::FinishReason::error) {
     give_up(event.error);
   }
@@ -102,7 +106,7 @@ void Client::hear(const engine::Event& event, Clock::time_point now) {
   if (found == answers_.end()) {
     return;
   }
-  Answer& answer = found->second;
+  EngineAnswer& answer = found->second;
   answer.tokens.insert(answer.tokens.end(), event.tokens.size(), now);
   answer.cached_tokens = event.cached_tokens;
   answer.ended = event.finish != engine::FinishReason::none;
@@ -118,4 +122,4 @@ std::vector<Token> made_up_prompt(int32_t tokens, uint32_t variant, int32_t voca
   return prompt;
 }
 
-}  // namespace pome::bench
+}  // namespace pome::apps

@@ -9,7 +9,7 @@
 #include "kvpool/kv_pool.h"
 #include "models/language_model.h"
 
-namespace pome::test {
+namespace pome::models {
 
 enum class Outputs { none, last, all };
 
@@ -29,16 +29,16 @@ struct SequenceOptions {
 
 // Drives a model without an engine: a few sequences in one pool, whose pages lie scattered and
 // backwards so that a wrong page table shows. Steps are whole: build, forward.
-class TestSequences {
+class Sequences {
  public:
-  TestSequences(const models::LanguageModel& model, const SequenceOptions& options);
+  Sequences(const LanguageModel& model, const SequenceOptions& options);
 
   using Trace = std::function<void(std::string_view name, const mx::array& x)>;
   // One ragged step in the order of the rows; sequences grow by their tokens. Nothing is evaluated;
   // evaluate the result with handles().
-  models::StepOutput step(const std::vector<RowTokens>& rows, Trace trace = {});
+  StepOutput step(const std::vector<RowTokens>& rows, Trace trace = {});
   // The same with input tokens that are on the device: one for each row, in order.
-  models::StepOutput step(const std::vector<RowTokens>& rows, const mx::array& tokens);
+  StepOutput step(const std::vector<RowTokens>& rows, const mx::array& tokens);
 
   std::vector<mx::array> handles() const { return pool_.handles(); }
   kvpool::KvPool& pool() { return pool_; }
@@ -49,11 +49,11 @@ class TestSequences {
   int32_t page(int32_t sequence, int32_t block) const;
   layers::Forward build(const std::vector<RowTokens>& rows);
 
-  const models::LanguageModel& model_;
+  const LanguageModel& model_;
   SequenceOptions options_;
   int32_t blocks_ = 0;  // pages of a sequence
   kvpool::KvPool pool_;
   std::vector<int32_t> lengths_;
 };
 
-}  // namespace pome::test
+}  // namespace pome::models
