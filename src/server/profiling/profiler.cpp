@@ -141,7 +141,7 @@ namespace {
 
 asio::awaitable<void> reply_with(Exchange& exchange, Result<std::string> said) {
   Reply reply = said ? Reply{.body = *said, .content_type = "text/plain; charset=utf-8"}
-                     : error_reply(said.error());
+                     : exchange.refusal(said.error());
   co_await exchange.reply(std::move(reply));
 }
 
