@@ -163,7 +163,10 @@ def strays(answer: dict, alone: dict) -> str | None:
     """The same for an answer that was cut: its texts are beginnings of the whole ones."""
     for index, choice in answer["choices"].items():
         whole = alone["choices"].get(index)
-        if whole is None or not whole["text"].startswith(choice["text"]):
+        # An answer that is ended in mid-character has U+FFFD for the bytes that are there.
+        text = choice["text"].rstrip("\ufffd") if choice["finish"] == "abort" else choice["text"]
+        ids = choice.get("ids") or []
+        if whole is None or not whole["text"].startswith(text) or (whole.get("ids") or [])[:len(ids)] != ids:
             return f"choice {index}: expected a beginning of {whole}, got {choice}"
     return None
 

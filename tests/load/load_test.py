@@ -2,12 +2,13 @@
 gets alone, none is lost, and afterwards the server is idle, healthy, and ends when it is told to.
 
 usage: load_test.py POME [--seconds 10] [--clients 64] [--model tiny|PATH] [--kind roomy|tight|all] [--seed N]
-                    [-- FLAG…]     flags of `pome serve` for the server under load
+                    [--timeout 300] [-- FLAG…]     flags of `pome serve` for the server under load
 
 `tight` gives it so few pages and so short a queue that requests are retracted, told to come back (429) and refused
 (400), and asserts that all three happened."""
 import argparse
 import collections
+import http.client
 import json
 import pathlib
 import random
@@ -90,19 +91,36 @@ class Failure(Exception):
     pass
 
 
+# What a server that is too slow, gone or wrong raises here.
+FAILURES = (Failure, AssertionError, OSError, http.client.HTTPException, exchange.Broken, subprocess.TimeoutExpired)
+
+
+def sentence(failure: BaseException) -> str:
+    if isinstance(failure, TimeoutError):
+        return f"no answer within {exchange.TIMEOUT_S:g} s; a machine that is busy otherwise may need a larger --timeout"
+    return str(failure) if isinstance(failure, (Failure, AssertionError)) else f"{type(failure).__name__}: {failure}"
+
+
 def expect(condition: bool, message: str) -> None:
     if not condition:
         raise Failure(message)
 
 
+def ask_alone(server: Server, request: dict, stream: bool, rid: str) -> dict:
+    try:
+        return exchange.ask(server.port, request, stream, rid)
+    except FAILURES as failure:
+        raise Failure(f"{rid}: {request}: {sentence(failure)}") from failure
+
+
 def answers_alone(folder: pathlib.Path, model: str, requests: list[dict]) -> list[dict]:
     server = Server(folder, model, *ALONE_FLAGS)
     try:
-        alone = [exchange.ask(server.port, request, False, f"alone-{i}") for i, request in enumerate(requests)]
+        alone = [ask_alone(server, request, False, f"alone-{i}") for i, request in enumerate(requests)]
         # A stream says the same, and so does the second time.
         for i, request in enumerate(requests):
             if alone[i]["status"] == 200 and i % 4 == 0:
-                streamed = exchange.ask(server.port, request, True, f"streamed-{i}")
+                streamed = ask_alone(server, request, True, f"streamed-{i}")
                 expect(streamed == alone[i], f"streamed: {request}: {exchange.differences(streamed, alone[i])}")
         expect(server.end() == 0, f"the server alone did not end well: {server.said()}")
     finally:
@@ -194,7 +212,7 @@ def run_kind(kind: str, folder: pathlib.Path, arguments: argparse.Namespace, req
     try:
         resident = server.resident_mib()
         plan = {"port": server.port, "until": time.time() + arguments.seconds, "requests": requests, "alone": alone,
-                "threads": max(1, arguments.clients // PROCESSES)}
+                "timeout": exchange.TIMEOUT_S, "threads": max(1, arguments.clients // PROCESSES)}
         counts = Load(folder, plan, arguments.seed).run(server)
         check_afterwards(server, kind)
         print(f"{kind}: {dict(counts)}; resident {resident:.0f} MiB before, {server.resident_mib():.0f} MiB after",
@@ -233,6 +251,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--model", default="tiny")
     parser.add_argument("--kind", choices=("roomy", "tight", "all"), default="all")
     parser.add_argument("--requests", type=int, default=100, help="different ones")
+    parser.add_argument("--timeout", type=float, default=exchange.TIMEOUT_S, help="seconds without a byte")
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
     own, flags = sys.argv[1:], []
     if "--" in own:
@@ -244,6 +263,7 @@ def parse() -> argparse.Namespace:
 
 def main() -> int:
     arguments = parse()
+    exchange.TIMEOUT_S = arguments.timeout
     print(f"seed {arguments.seed}", flush=True)
     with tempfile.TemporaryDirectory(prefix="pome-load-") as name:
         folder = pathlib.Path(name)
@@ -257,8 +277,8 @@ def main() -> int:
             alone = answers_alone(folder, arguments.model_path, requests)
             for kind in ("roomy", "tight") if arguments.kind == "all" else (arguments.kind,):
                 run_kind(kind, folder, arguments, requests, alone)
-        except Failure as failure:
-            print(f"FAILED with seed {arguments.seed}: {failure}")
+        except FAILURES as failure:
+            print(f"FAILED with seed {arguments.seed}: {sentence(failure)}")
             return 1
     return 0
 

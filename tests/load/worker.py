@@ -13,6 +13,7 @@ import time
 import exchange
 
 STILL_RUNS_S = 120  # after the load's end, for an answer that is under way
+REQUESTS_MIN = 4    # of each client, however long a busy machine takes to start it
 
 
 class Client(threading.Thread):
@@ -25,7 +26,9 @@ class Client(threading.Thread):
         self.sent = 0
 
     def run(self) -> None:
-        while time.time() < self.plan["until"]:
+        done = 0
+        while time.time() < self.plan["until"] or done < REQUESTS_MIN:
+            done += 1
             index = self.random.randrange(len(self.plan["requests"]))
             request, alone = self.plan["requests"][index], self.plan["alone"][index]
             action = self.random.choices((self.read, self.read_slowly, self.leave, self.leave_early, self.abort),
@@ -120,6 +123,7 @@ class Client(threading.Thread):
 
 def main() -> None:
     plan = json.loads(pathlib.Path(sys.argv[1]).read_text())
+    exchange.TIMEOUT_S = plan["timeout"]
     lock = threading.Lock()
     counts = collections.Counter()
     with open(sys.argv[2], "w", buffering=1) as report:
