@@ -350,7 +350,7 @@ class ModelTest(BenchTest):
 
     def setUp(self):
         super().setUp()
-        if "MLX" not in self.run_pome("check-env").stdout:
+        if not json.loads(self.run_pome("check-env", "--json").stdout)["mlx_version"]:
             self.skipTest("built without MLX")
         self.model = self.home / "model"
         tiny_model.write_to(self.model)
