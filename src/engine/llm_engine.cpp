@@ -362,10 +362,10 @@ bool LlmEngine::reserve_place() {
     if (unfinished >= accepted_max()) {
       return false;
     }
+    if (unfinished == 0) {
+      mark_progress();  // the age counts from when there was something to do
+    }
   } while (!unfinished_.compare_exchange_weak(unfinished, unfinished + 1));
-  if (unfinished == 0) {
-    mark_progress();  // the age counts from when there was something to do
-  }
   return true;
 }
 

@@ -99,6 +99,9 @@ Status EchoEngine::submit(Job job) {
                              running_.size(), waiting_.size()),
                  {}};
   }
+  if (idle()) {
+    last_step_ = now;  // the age counts from when there was something to do
+  }
   Sequence sequence;
   if (options_.script_for) {
     sequence.script = options_.script_for(job).value_or(EchoScript{});

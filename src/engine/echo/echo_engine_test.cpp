@@ -365,6 +365,15 @@ TEST(EchoEngine, AHangingStepShowsInTheAgeOfTheLastStep) {
   EXPECT_GE(engine.stats().last_step_age.count(), 30);
 }
 
+// The age of the step before an idle hour is nobody's: looked at before the first step begins.
+TEST(EchoEngine, TheAgeCountsFromWhenThereWasSomethingToDo) {
+  for (int i = 0; i < 200; ++i) {
+    EchoEngine engine;
+    ASSERT_TRUE(engine.submit(job_of(1, {1})).ok());
+    ASSERT_LT(engine.stats().last_step_age.count(), 60000);
+  }
+}
+
 TEST(EchoEngine, RefusesWhatCanNeverFitWithTheArithmetic) {
   EchoEngine engine;
   ASSERT_TRUE(engine.submit(job_of(1, std::vector<Token>(8000, 1), 192)).ok());
