@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <utility>
 
 #include "base/check.h"
 #include "kvcache/paged_cache.h"
@@ -40,8 +39,10 @@ PagedCache::Match PagedCache::find(std::string_view cache_namespace, std::span<c
       static_cast<int32_t>(std::min<size_t>(tokens.size(), static_cast<size_t>(limit))) /
       page_tokens_;
   std::vector<int32_t> window_runs(groups_.size(), 0);  // nodes in a row that have a window page
+  NodeId deepest = kNoNode;
   NodeId node = tree_.find_root(cache_namespace);
   while (node != kNoNode) {
+    deepest = node;
     if (usable(window_runs, node)) {
       match.blocks = tree_.depth(node);
     }
@@ -59,9 +60,9 @@ PagedCache::Match PagedCache::find(std::string_view cache_namespace, std::span<c
       }
     }
   }
-  if (options_.copy_pages && !state_group_ && match.path.size() == size_t(match.blocks)) {
-    const NodeId root = tree_.find_root(cache_namespace);
-    find_partly(match.path.empty() ? root : match.path.back(), tokens, limit, match);
+  if (options_.copy_pages && !state_group_ && deepest != kNoNode &&
+      tree_.depth(deepest) == match.blocks) {
+    find_partly(deepest, tokens, limit, match);
   }
   return match;
 }
@@ -69,7 +70,7 @@ PagedCache::Match PagedCache::find(std::string_view cache_namespace, std::span<c
 void PagedCache::find_partly(NodeId deepest, std::span<const Token> tokens, int32_t limit,
                              Match& match) const {
   const auto end = std::min<size_t>(tokens.size(), static_cast<size_t>(limit));
-  if (deepest == kNoNode || end <= static_cast<size_t>(tokens_of(match))) {
+  if (end <= static_cast<size_t>(tokens_of(match))) {
     return;
   }
   const auto [node, common] =
@@ -77,17 +78,17 @@ void PagedCache::find_partly(NodeId deepest, std::span<const Token> tokens, int3
   if (node == kNoNode) {
     return;
   }
-  Match longer = match;
-  longer.partly = node;
-  longer.copied = common;
+  match.partly = node;
+  match.copied = common;
   for (size_t g = 0; g < groups_.size(); ++g) {
     // Beside the page that is copied from, a sequence that is alone must find one to copy to.
-    const int32_t held = match.blocks - first_opened(groups_[g], longer);
+    const int32_t held = match.blocks - first_opened(groups_[g], match);
     if (!tree_.held(node, g) || held + 2 > groups_[g].pages.pages_usable()) {
+      match.partly = kNoNode;
+      match.copied = 0;
       return;
     }
   }
-  match = std::move(longer);
 }
 
 bool PagedCache::usable(const std::vector<int32_t>& window_runs, NodeId node) const {
