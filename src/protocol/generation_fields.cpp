@@ -97,6 +97,17 @@ void read_placement_fields(ObjectReader& reader, GenerationFields& fields) {
   }
 }
 
+void read_chat_logprobs(ObjectReader& reader, GenerationFields& fields) {
+  const bool logprobs = reader.boolean("logprobs").value_or(false);
+  const auto top = reader.integer("top_logprobs", {.min = 0, .max = kTopLogprobsMax});
+  if (top && *top > 0 && !logprobs) {
+    reader.fail("top_logprobs", "needs \"logprobs\": true");
+  }
+  if (logprobs) {
+    fields.top_logprobs = static_cast<int32_t>(top.value_or(0));
+  }
+}
+
 std::optional<int32_t> read_token_limit(ObjectReader& reader, std::string_view name,
                                         ZeroTokens zero) {
   const auto limit = reader.integer(name, {.min = -1, .max = kInt32Max});

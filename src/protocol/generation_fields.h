@@ -53,6 +53,9 @@ void read_generation_fields(ObjectReader& reader, const GenerationNames& names,
 // whom it shares prefixes. What is absent leaves `fields` as it is.
 void read_placement_fields(ObjectReader& reader, GenerationFields& fields);
 
+// `logprobs` (true or false) and `top_logprobs`, as chats ask for them.
+void read_chat_logprobs(ObjectReader& reader, GenerationFields& fields);
+
 // A token limit: -1 means "no limit", as some clients send it; other negatives are refused. 0 means
 // "the prompt alone".
 enum class ZeroTokens { refused, accepted };

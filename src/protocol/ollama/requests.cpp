@@ -90,17 +90,6 @@ void read_think(ObjectReader& reader, Wanted& wanted) {
   }
 }
 
-void read_logprobs(ObjectReader& reader, GenerationFields& fields) {
-  const bool logprobs = reader.boolean("logprobs").value_or(false);
-  const auto top = reader.integer("top_logprobs", {.min = 0, .max = kTopLogprobsMax});
-  if (top && *top > 0 && !logprobs) {
-    reader.fail("top_logprobs", "needs \"logprobs\": true");
-  }
-  if (logprobs) {
-    fields.top_logprobs = static_cast<int32_t>(top.value_or(0));
-  }
-}
-
 void read_wanted(ObjectReader& reader, Wanted& wanted) {
   wanted.model = reader.string("model", kNameBytesMax).value_or("");
   if (wanted.model.empty()) {
@@ -108,7 +97,7 @@ void read_wanted(ObjectReader& reader, Wanted& wanted) {
   }
   wanted.stream = reader.boolean("stream").value_or(true);
   read_think(reader, wanted);
-  read_logprobs(reader, wanted.generation);
+  read_chat_logprobs(reader, wanted.generation);
   read_placement_fields(reader, wanted.generation);
   if (const json::object* options = reader.object("options")) {
     if (const Status status = read_options(*options, wanted); !status) {

@@ -175,17 +175,6 @@ void read_template_fields(ObjectReader& reader, ChatRequest& request) {
   }
 }
 
-void read_logprobs(ObjectReader& reader, GenerationFields& fields) {
-  const bool logprobs = reader.boolean("logprobs").value_or(false);
-  const auto top = reader.integer("top_logprobs", {.min = 0, .max = kTopLogprobsMax});
-  if (top && *top > 0 && !logprobs) {
-    reader.fail("top_logprobs", "needs \"logprobs\": true");
-  }
-  if (logprobs) {
-    fields.top_logprobs = static_cast<int32_t>(top.value_or(0));
-  }
-}
-
 }  // namespace
 
 StreamOptions read_stream_options(ObjectReader& reader, bool stream) {
@@ -235,7 +224,7 @@ Result<ChatRequest> parse_chat_request(const json::value& body, const sampling::
   const auto older = read_token_limit(reader, "max_tokens");
   const auto newer = read_token_limit(reader, "max_completion_tokens");
   request.generation.max_tokens = newer ? newer : older;
-  read_logprobs(reader, request.generation);
+  read_chat_logprobs(reader, request.generation);
   request.rid = reader.string("rid", kNameBytesMax).value_or("");
   POME_TRY(reader.status());
   return request;
