@@ -22,14 +22,6 @@ constexpr int32_t kLoggedSteps = 5;
 constexpr int32_t kWarmUpOutputTokens = 32;
 constexpr int32_t kSyntheticIds = 10000;  // synthetic prompts are of ids below
 
-struct Case {
-  int32_t batch = 1;
-  int32_t input = 1024;
-  int32_t output = 16;
-
-  bool operator==(const Case&) const = default;
-};
-
 struct Run {
   std::string name;
   int32_t log_decode_step = 0;
@@ -41,7 +33,7 @@ struct Run {
 };
 
 // Prompts of a case: those of the file, the last one again where they are too few, or made-up ids.
-std::vector<std::vector<Token>> prompts_of(const Run& run, const Case& shape, int32_t vocab) {
+std::vector<std::vector<Token>> prompts_of(const Run& run, const BatchShape& shape, int32_t vocab) {
   std::vector<std::vector<Token>> prompts;
   std::mt19937_64 random(1);
   for (int32_t i = 0; i < shape.batch; ++i) {
@@ -60,7 +52,7 @@ std::vector<std::vector<Token>> prompts_of(const Run& run, const Case& shape, in
 // Times one shape; prints as it goes when `spoken`.
 class CaseTimer {
  public:
-  CaseTimer(BatchModel& model, const Run& run, const Case& shape, Recording* recording)
+  CaseTimer(BatchModel& model, const Run& run, const BatchShape& shape, Recording* recording)
       : model_(model), run_(run), shape_(shape), recording_(recording) {}
 
   Result<json::object> run() {
@@ -158,7 +150,7 @@ class CaseTimer {
 
   BatchModel& model_;
   const Run& run_;
-  const Case shape_;
+  const BatchShape shape_;
   Recording* const recording_;
   double total_s_ = 0.0;
   json::object out_;
@@ -254,36 +246,23 @@ Run run_of(BenchOptions& options) {
   return run;
 }
 
-std::vector<Case> cases_of(BenchOptions& options) {
-  const auto inputs = options.wholes("input-len", 1);
-  const auto outputs = options.wholes("output-len", 1);
-  std::vector<Case> cases;
-  for (const int32_t batch : options.wholes("batch-size", 1)) {
-    for (const int32_t input : inputs) {
-      for (const int32_t output : outputs) {
-        cases.push_back({batch, input, output});
-      }
-    }
-  }
-  return cases;
-}
-
 // Prompts of a file have the lengths that they have.
-void take_lengths_of(const std::vector<std::vector<Token>>& prompts, std::vector<Case>& cases) {
+void take_lengths_of(const std::vector<std::vector<Token>>& prompts,
+                     std::vector<BatchShape>& cases) {
   size_t longest = 0;
   for (const auto& prompt : prompts) {
     longest = std::max(longest, prompt.size());
   }
-  for (Case& shape : cases) {
+  for (BatchShape& shape : cases) {
     shape.input = static_cast<int32_t>(longest);
   }
   cases.erase(std::unique(cases.begin(), cases.end()), cases.end());
 }
 
-Status time_cases(BatchModel& model, const Run& run, const std::vector<Case>& cases,
+Status time_cases(BatchModel& model, const Run& run, const std::vector<BatchShape>& cases,
                   Recording& recording, const std::string& file) {
   fmt::print("Warmup ...\n");
-  Case warm = cases.front();
+  BatchShape warm = cases.front();
   warm.output = std::min(warm.output, kWarmUpOutputTokens);
   Run quiet = run;
   quiet.count_nodes = false;
@@ -293,7 +272,7 @@ Status time_cases(BatchModel& model, const Run& run, const std::vector<Case>& ca
     return warmed.error();
   }
   fmt::print("Benchmark ...\n");
-  for (const Case& shape : cases) {
+  for (const BatchShape& shape : cases) {
     if (shape.input + shape.output > model.context_tokens()) {
       fmt::print("skipping ({}, {}, {}): the model's context has {} tokens\n", shape.batch,
                  shape.input, shape.output, model.context_tokens());
@@ -313,7 +292,7 @@ Status time_cases(BatchModel& model, const Run& run, const std::vector<Case>& ca
 
 Status run_benchmark(BenchOptions& options) {
   Run run = run_of(options);
-  std::vector<Case> cases = cases_of(options);
+  std::vector<BatchShape> cases = batch_shapes(options);
   const int32_t cut = options.whole("cut-len", 0);
   telemetry::Trace trace;
   auto recording = Recording::make(options, trace);

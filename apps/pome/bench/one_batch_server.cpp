@@ -13,14 +13,8 @@ namespace {
 
 constexpr int32_t kWarmUpOutputTokens = 16;
 
-struct Case {
-  int32_t batch = 1;
-  int32_t input = 1024;
-  int32_t output = 16;
-};
-
 struct CaseResult {
-  Case shape;
+  BatchShape shape;
   BatchOutcome outcome = {};
   int64_t input_tokens = 0;
   double last_gen_throughput = -1.0;
@@ -57,7 +51,7 @@ double rounded(double value, int digits) {
   return std::round(value * scale) / scale;
 }
 
-Result<std::vector<std::vector<Token>>> prompts_of(const Run& run, const Case& shape,
+Result<std::vector<std::vector<Token>>> prompts_of(const Run& run, const BatchShape& shape,
                                                    const PromptTokens& tokens) {
   const auto batch = static_cast<size_t>(shape.batch);
   if (!run.fixed_prompt.empty()) {
@@ -118,7 +112,7 @@ Status fill_cache(const Target& target, const Run& run,
   return outcome ? Status() : Status(outcome.error());
 }
 
-Result<CaseResult> run_case(Target& target, const Run& run, const Case& shape,
+Result<CaseResult> run_case(Target& target, const Run& run, const BatchShape& shape,
                             const PromptTokens& tokens) {
   POME_TRY(target.flush_cache());
   const auto prompts = prompts_of(run, shape, tokens);
@@ -221,7 +215,7 @@ void print_report(const std::vector<CaseResult>& results, double dollars_per_hou
   }
 }
 
-bool fits(const Case& shape, const Target& target, bool several_batches) {
+bool fits(const BatchShape& shape, const Target& target, bool several_batches) {
   const auto capacity = target.token_capacity();
   const int64_t wanted = int64_t{shape.batch} * (shape.input + shape.output);
   if (capacity && wanted > *capacity) {
@@ -279,22 +273,8 @@ Result<Run> run_of(BenchOptions& options, const Target& target) {
   return run;
 }
 
-std::vector<Case> cases_of(BenchOptions& options) {
-  const auto inputs = options.wholes("input-len", 1);
-  const auto outputs = options.wholes("output-len", 1);
-  std::vector<Case> cases;
-  for (const int32_t batch : options.wholes("batch-size", 1)) {
-    for (const int32_t input : inputs) {
-      for (const int32_t output : outputs) {
-        cases.push_back({batch, input, output});
-      }
-    }
-  }
-  return cases;
-}
-
 Status run_benchmark(BenchOptions& options) {
-  const std::vector<Case> cases = cases_of(options);
+  const std::vector<BatchShape> cases = batch_shapes(options);
   const double price = options.number("hourly-cost", 0, 1e6);
   auto target = open_target(options);
   if (!target) {
@@ -309,7 +289,7 @@ Status run_benchmark(BenchOptions& options) {
     fmt::print("Warmup ...\n");
     Run quiet = *run;
     quiet.profile.reset();
-    Case shape = cases.front();
+    BatchShape shape = cases.front();
     shape.output = std::min(shape.output, kWarmUpOutputTokens);
     const auto warm = run_case(**target, quiet, shape, *tokens);
     if (!warm) {
@@ -319,7 +299,7 @@ Status run_benchmark(BenchOptions& options) {
   fmt::print("Benchmark ...\n");
   std::vector<CaseResult> results;
   const std::string file = options.text("result-filename");
-  for (const Case& shape : cases) {
+  for (const BatchShape& shape : cases) {
     if (!fits(shape, **target, options.on("enable-multi-batch"))) {
       continue;
     }

@@ -214,15 +214,8 @@ json::object BenchOptions::object(std::string_view name) {
 
 Flag bench_option(std::vector<std::string> names, Kind kind, std::string placeholder,
                   std::string fallback, std::string help, std::vector<std::string> choices) {
-  return {.names = std::move(names),
-          .group = "Benchmark",
-          .treatment = Treatment::honoured,
-          .kind = kind,
-          .fallback = std::move(fallback),
-          .help = std::move(help),
-          .choices = std::move(choices),
-          .neutral = "",
-          .placeholder = std::move(placeholder)};
+  return flag("Benchmark", std::move(names), kind, std::move(placeholder), std::move(fallback),
+              std::move(help), std::move(choices));
 }
 
 Flag refused_option(std::vector<std::string> names, Kind kind, std::string instead) {

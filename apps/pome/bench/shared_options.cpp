@@ -129,6 +129,20 @@ Result<DatasetOptions> dataset_options(BenchOptions& options) {
   return out;
 }
 
+std::vector<BatchShape> batch_shapes(BenchOptions& options) {
+  const auto inputs = options.wholes("input-len", 1);
+  const auto outputs = options.wholes("output-len", 1);
+  std::vector<BatchShape> shapes;
+  for (const int32_t batch : options.wholes("batch-size", 1)) {
+    for (const int32_t input : inputs) {
+      for (const int32_t output : outputs) {
+        shapes.push_back({batch, input, output});
+      }
+    }
+  }
+  return shapes;
+}
+
 std::vector<Flag> target_rows() {
   return {
       bench_option({"--base-url"}, text, "URL", "",

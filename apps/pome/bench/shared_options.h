@@ -15,6 +15,16 @@ std::vector<Flag> dataset_rows(const std::string& default_name);
 // Fetches ShareGPT where its file is wanted and no --dataset-path names one.
 Result<DatasetOptions> dataset_options(BenchOptions& options);
 
+// What --batch-size, --input-len and --output-len ask for, each combination.
+struct BatchShape {
+  int32_t batch = 1;
+  int32_t input = 1024;  // tokens of each prompt
+  int32_t output = 16;   // and of each answer
+
+  bool operator==(const BatchShape&) const = default;
+};
+std::vector<BatchShape> batch_shapes(BenchOptions& options);
+
 std::vector<Flag> target_rows();
 Result<std::unique_ptr<Target>> open_target(BenchOptions& options);
 

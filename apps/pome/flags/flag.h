@@ -35,6 +35,10 @@ struct Flag {
   std::string variable() const;
 };
 
+// A row that is honoured.
+Flag flag(std::string group, std::vector<std::string> names, Kind kind, std::string placeholder,
+          std::string fallback, std::string help, std::vector<std::string> choices = {});
+
 // Every launch flag, grouped; names are unique.
 const std::vector<Flag>& launch_flags();
 // By any of its names, with or without dashes, '_' as good as '-'.

@@ -7,15 +7,8 @@ using enum Kind;
 
 Flag make(const char* name, Kind kind, const char* placeholder, const char* fallback,
           const char* help, std::vector<std::string> choices = {}) {
-  return {.names = {name},
-          .group = "Metrics, request log and trace",
-          .treatment = Treatment::honoured,
-          .kind = kind,
-          .fallback = fallback,
-          .help = help,
-          .choices = std::move(choices),
-          .neutral = "",
-          .placeholder = placeholder};
+  return flag("Metrics, request log and trace", {name}, kind, placeholder, fallback, help,
+              std::move(choices));
 }
 
 }  // namespace

@@ -54,6 +54,19 @@ std::string Flag::variable() const {
   return text;
 }
 
+Flag flag(std::string group, std::vector<std::string> names, Kind kind, std::string placeholder,
+          std::string fallback, std::string help, std::vector<std::string> choices) {
+  return {.names = std::move(names),
+          .group = std::move(group),
+          .treatment = Treatment::honoured,
+          .kind = kind,
+          .fallback = std::move(fallback),
+          .help = std::move(help),
+          .choices = std::move(choices),
+          .neutral = "",
+          .placeholder = std::move(placeholder)};
+}
+
 const std::vector<Flag>& launch_flags() {
   static const std::vector<Flag> flags = [] {
     std::vector<Flag> all = honoured_flags();
