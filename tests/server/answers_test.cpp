@@ -3,29 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <fstream>
-#include <iterator>
-
-#include "base/utf8.h"
-#include "case_file.h"
 #include "chat_parts.h"
-#include "scripted_server.h"
+#include "dialect_cases.h"
 #include "support/http_client.h"
 
 namespace pome::test {
 namespace {
 
 using ::testing::HasSubstr;
-
-text::AnswerForms forms(std::string_view calls, std::string_view reasoning) {
-  return text::choose_answer_forms(calls, reasoning, "").value();
-}
-
-json::array declared_tools() {
-  std::ifstream in(std::filesystem::path(POME_DIALECTS) / "tools" / "tools.json");
-  return parse_json(std::string{std::istreambuf_iterator<char>(in), {}})->as_array();
-}
 
 json::object chat(std::string_view content) {
   return {{"messages", json::array{json::object{{"role", "user"}, {"content", content}}}}};
@@ -56,49 +41,24 @@ std::string expected_of(const DialectCase& one) {
          (whole ? "tool_calls" : "stop");
 }
 
-bool can_be_said(const DialectCase& one) {
-  return !one.output.empty() && valid_utf8(one.output) == one.output;
-}
-
 TEST(Answers, OfEveryDialectOfCallsAreTheSameStreamedAndWhole) {
-  for (CaseFile& file : read_case_files(std::filesystem::path(POME_DIALECTS) / "tools", 12)) {
-    std::string name = file.path.stem().string();
-    std::replace(name.begin(), name.end(), '_', name == "gpt_oss" ? '-' : '_');
-    ScriptedServer scripted(forms(name, "none"));
-    json::object body = chat("x");
-    body["tools"] = declared_tools();
-    int said = 0;
-    for (const DialectCase& one : file.cases) {
-      if (!can_be_said(one)) {
-        continue;
-      }
-      ++said;
-      scripted.says(one.output);
-      const std::string expected = expected_of(one);
-      EXPECT_EQ(ask_whole(scripted.server(), body).text(), expected) << file.path << one.title;
-      EXPECT_EQ(ask_stream(scripted.server(), body).text(), expected) << file.path << one.title;
-    }
-    EXPECT_GE(said, 15) << file.path;
-  }
+  json::object body = chat("x");
+  body["tools"] = declared_tools();
+  for_each_case_of_calls(
+      [&](const TestServer& server, const DialectCase& one, const std::string& place) {
+        const std::string expected = expected_of(one);
+        EXPECT_EQ(ask_whole(server, body).text(), expected) << place;
+        EXPECT_EQ(ask_stream(server, body).text(), expected) << place;
+      });
 }
 
 TEST(Answers, OfEveryStyleOfReasoningAreTheSameStreamedAndWhole) {
-  for (CaseFile& file : read_case_files(std::filesystem::path(POME_DIALECTS) / "reasoning", 7)) {
-    const text::AnswerForms style = forms("none", file.path.stem().string());
-    ScriptedServer scripted(style);
-    for (const DialectCase& one : file.cases) {
-      if (!can_be_said(one)) {
-        continue;
-      }
-      // The template is the message's content: what the prompt ends with opens or closes.
-      const std::string_view close = style.reasoning->begins_inside ? style.reasoning->close : "x";
-      const json::object body = chat(one.inside ? style.reasoning->open : close);
-      scripted.says(one.output);
-      const std::string expected = expected_of(one);
-      EXPECT_EQ(ask_whole(scripted.server(), body).text(), expected) << file.path << one.title;
-      EXPECT_EQ(ask_stream(scripted.server(), body).text(), expected) << file.path << one.title;
-    }
-  }
+  for_each_case_of_reasoning([](const TestServer& server, std::string_view content,
+                                const DialectCase& one, const std::string& place) {
+    const std::string expected = expected_of(one);
+    EXPECT_EQ(ask_whole(server, chat(content)).text(), expected) << place;
+    EXPECT_EQ(ask_stream(server, chat(content)).text(), expected) << place;
+  });
 }
 
 constexpr std::string_view kThinksAndCalls =

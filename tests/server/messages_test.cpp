@@ -2,15 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <fstream>
-#include <iterator>
-
-#include "base/utf8.h"
-#include "case_file.h"
 #include "chat_parts.h"
+#include "dialect_cases.h"
 #include "message_stream.h"
-#include "scripted_server.h"
 #include "support/http_client.h"
 
 namespace pome::test {
@@ -19,18 +13,9 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-text::AnswerForms forms(std::string_view calls, std::string_view reasoning) {
-  return text::choose_answer_forms(calls, reasoning, "").value();
-}
-
-json::array openai_tools() {
-  std::ifstream in(std::filesystem::path(POME_DIALECTS) / "tools" / "tools.json");
-  return parse_json(std::string{std::istreambuf_iterator<char>(in), {}})->as_array();
-}
-
 json::array anthropic_tools() {
   json::array tools;
-  for (const json::value& tool : openai_tools()) {
+  for (const json::value& tool : declared_tools()) {
     const json::object& function = tool.at("function").as_object();
     const json::value* parameters = find(function, "parameters");
     tools.push_back(
@@ -73,47 +58,25 @@ std::string parts_of(ChatParts parts) {
 }
 
 TEST(Messages, OfEveryDialectAreTheSameStreamedWholeAndAsChats) {
-  for (CaseFile& file : read_case_files(std::filesystem::path(POME_DIALECTS) / "tools", 12)) {
-    std::string name = file.path.stem().string();
-    std::replace(name.begin(), name.end(), '_', name == "gpt_oss" ? '-' : '_');
-    ScriptedServer scripted(forms(name, "none"));
-    json::object body = chat("x");
-    body["tools"] = anthropic_tools();
-    json::object openai = chat("x");
-    openai["tools"] = openai_tools();
-    for (const DialectCase& one : file.cases) {
-      if (one.output.empty() || valid_utf8(one.output) != one.output) {
-        continue;
-      }
-      scripted.says(one.output);
-      const json::object whole = message_whole(scripted.server(), body);
-      EXPECT_EQ(to_string(message_streamed(scripted.server(), body)), to_string(whole))
-          << file.path << one.title;
-      EXPECT_EQ(parts_of(whole), parts_of(ask_whole(scripted.server(), openai)))
-          << file.path << one.title;
-    }
-  }
+  json::object body = chat("x");
+  body["tools"] = anthropic_tools();
+  json::object openai = chat("x");
+  openai["tools"] = declared_tools();
+  for_each_case_of_calls(
+      [&](const TestServer& server, const DialectCase&, const std::string& place) {
+        const json::object whole = message_whole(server, body);
+        EXPECT_EQ(to_string(message_streamed(server, body)), to_string(whole)) << place;
+        EXPECT_EQ(parts_of(whole), parts_of(ask_whole(server, openai))) << place;
+      });
 }
 
 TEST(Messages, OfEveryStyleOfReasoningAreTheSameStreamedWholeAndAsChats) {
-  for (CaseFile& file : read_case_files(std::filesystem::path(POME_DIALECTS) / "reasoning", 7)) {
-    const text::AnswerForms style = forms("none", file.path.stem().string());
-    ScriptedServer scripted(style);
-    for (const DialectCase& one : file.cases) {
-      if (one.output.empty() || valid_utf8(one.output) != one.output) {
-        continue;
-      }
-      // The template is the message's content: what the prompt ends with opens or closes.
-      const std::string_view close = style.reasoning->begins_inside ? style.reasoning->close : "x";
-      const json::object body = chat(one.inside ? style.reasoning->open : close);
-      scripted.says(one.output);
-      const json::object whole = message_whole(scripted.server(), body);
-      EXPECT_EQ(to_string(message_streamed(scripted.server(), body)), to_string(whole))
-          << file.path << one.title;
-      EXPECT_EQ(parts_of(whole), parts_of(ask_whole(scripted.server(), body)))
-          << file.path << one.title;
-    }
-  }
+  for_each_case_of_reasoning([](const TestServer& server, std::string_view content,
+                                const DialectCase&, const std::string& place) {
+    const json::object whole = message_whole(server, chat(content));
+    EXPECT_EQ(to_string(message_streamed(server, chat(content))), to_string(whole)) << place;
+    EXPECT_EQ(parts_of(whole), parts_of(ask_whole(server, chat(content)))) << place;
+  });
 }
 
 constexpr std::string_view kThinksSaysAndCalls =

@@ -2,14 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <fstream>
-#include <iterator>
-
-#include "base/utf8.h"
-#include "case_file.h"
 #include "chat_parts.h"
-#include "scripted_server.h"
+#include "dialect_cases.h"
 #include "support/http_client.h"
 
 namespace pome::test {
@@ -17,15 +11,6 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-text::AnswerForms forms(std::string_view calls, std::string_view reasoning) {
-  return text::choose_answer_forms(calls, reasoning, "").value();
-}
-
-json::array declared_tools() {
-  std::ifstream in(std::filesystem::path(POME_DIALECTS) / "tools" / "tools.json");
-  return parse_json(std::string{std::istreambuf_iterator<char>(in), {}})->as_array();
-}
 
 json::object chat(std::string_view content) {
   return {{"model", "m"},
@@ -127,45 +112,26 @@ std::string parts_of(ChatParts parts) {
   return parts.text();
 }
 
+void expect_same_answers(const TestServer& server, const json::object& body,
+                         const std::string& place) {
+  const json::object answer = whole(server, body);
+  EXPECT_EQ(to_string(streamed(server, body)), to_string(answer)) << place;
+  EXPECT_EQ(parts_of(answer), parts_of(ask_whole(server, body))) << place;
+}
+
 TEST(OllamaChats, OfEveryDialectAreTheSameStreamedWholeAndAsOpenAIs) {
-  for (CaseFile& file : read_case_files(std::filesystem::path(POME_DIALECTS) / "tools", 12)) {
-    std::string name = file.path.stem().string();
-    std::replace(name.begin(), name.end(), '_', name == "gpt_oss" ? '-' : '_');
-    ScriptedServer scripted(forms(name, "none"));
-    json::object body = chat("x");
-    body["tools"] = declared_tools();
-    for (const DialectCase& one : file.cases) {
-      if (one.output.empty() || valid_utf8(one.output) != one.output) {
-        continue;
-      }
-      scripted.says(one.output);
-      const json::object answer = whole(scripted.server(), body);
-      EXPECT_EQ(to_string(streamed(scripted.server(), body)), to_string(answer))
-          << file.path << one.title;
-      EXPECT_EQ(parts_of(answer), parts_of(ask_whole(scripted.server(), body)))
-          << file.path << one.title;
-    }
-  }
+  json::object body = chat("x");
+  body["tools"] = declared_tools();
+  for_each_case_of_calls(
+      [&](const TestServer& server, const DialectCase&, const std::string& place) {
+        expect_same_answers(server, body, place);
+      });
 }
 
 TEST(OllamaChats, OfEveryStyleOfReasoningAreTheSameStreamedWholeAndAsOpenAIs) {
-  for (CaseFile& file : read_case_files(std::filesystem::path(POME_DIALECTS) / "reasoning", 7)) {
-    const text::AnswerForms style = forms("none", file.path.stem().string());
-    ScriptedServer scripted(style);
-    for (const DialectCase& one : file.cases) {
-      if (one.output.empty() || valid_utf8(one.output) != one.output) {
-        continue;
-      }
-      const std::string_view close = style.reasoning->begins_inside ? style.reasoning->close : "x";
-      const json::object body = chat(one.inside ? style.reasoning->open : close);
-      scripted.says(one.output);
-      const json::object answer = whole(scripted.server(), body);
-      EXPECT_EQ(to_string(streamed(scripted.server(), body)), to_string(answer))
-          << file.path << one.title;
-      EXPECT_EQ(parts_of(answer), parts_of(ask_whole(scripted.server(), body)))
-          << file.path << one.title;
-    }
-  }
+  for_each_case_of_reasoning(
+      [](const TestServer& server, std::string_view content, const DialectCase&,
+         const std::string& place) { expect_same_answers(server, chat(content), place); });
 }
 
 TEST(OllamaChats, GiveEachCallWholeAsSoonAsSomethingFollowsIt) {
