@@ -5,7 +5,26 @@
 namespace pome::engine {
 namespace {
 
-class CacheInvariance : public EngineInvariance {};
+class CacheInvariance : public EngineInvariance {
+ protected:
+  // The job's answer in a cache that holds what `before` left there and nothing else.
+  void answer_after(LlmEngine& engine, Listener& listener, std::vector<Token> before,
+                    const Job& job, const Heard*& heard) {
+    const std::string name = std::to_string(next_id_);
+    Job first = job_of(++next_id_, std::move(before), 1);
+    first.cache_namespace = name;
+    ASSERT_TRUE(engine.submit(first).ok());
+    listener.until_end(next_id_);
+    Job again = job;
+    again.request = RequestId{++next_id_};
+    again.sequence = SequenceId{next_id_};
+    again.cache_namespace = name;
+    ASSERT_TRUE(engine.submit(again).ok());
+    heard = &listener.until_end(next_id_);
+  }
+
+  uint64_t next_id_ = 1000;
+};
 
 TEST_P(CacheInvariance, OverlappedOrNot) {
   EngineOptions one_by_one = options();
@@ -25,7 +44,6 @@ TEST_P(CacheInvariance, AfterAPrefixHitAtEveryLength) {
     paged.page_size = page;
     const auto engine = started(paged);
     Listener listener(*engine);
-    uint64_t next_id = 1000;
     for (const Job& job : jobs_of(engine->model())) {
       const std::vector<Token>& prompt = job.segments[0].tokens;
       const auto length = static_cast<int32_t>(prompt.size());
@@ -36,19 +54,11 @@ TEST_P(CacheInvariance, AfterAPrefixHitAtEveryLength) {
       for (int32_t shared = 1; shared <= length; shared += stride) {
         SCOPED_TRACE("pages of " + std::to_string(page) + ", " + std::to_string(shared) + " of " +
                      std::to_string(length) + " tokens shared");
-        const std::string name = std::to_string(next_id);  // nothing else is in its cache
-        Job before = job_of(++next_id, {prompt.begin(), prompt.begin() + shared}, 1);
-        before.cache_namespace = name;
-        ASSERT_TRUE(engine->submit(before).ok());
-        listener.until_end(next_id);
-        Job again = job;
-        again.request = RequestId{++next_id};
-        again.sequence = SequenceId{next_id};
-        again.cache_namespace = name;
-        ASSERT_TRUE(engine->submit(again).ok());
-        const Heard& heard = listener.until_end(next_id);
-        EXPECT_EQ(heard.last.cached_tokens, std::min(shared, length - 1) / page * page);
-        expect_same(alone().at(static_cast<uint64_t>(job.sequence)), heard, next_id);
+        const std::vector<Token> before(prompt.begin(), prompt.begin() + shared);
+        const Heard* heard = nullptr;
+        ASSERT_NO_FATAL_FAILURE(answer_after(*engine, listener, before, job, heard));
+        EXPECT_EQ(heard->last.cached_tokens, std::min(shared, length - 1) / page * page);
+        expect_same(alone().at(static_cast<uint64_t>(job.sequence)), *heard, next_id_);
       }
     }
   }
@@ -60,7 +70,6 @@ TEST_P(CacheInvariance, AfterAHitThatEndsInsideAPage) {
   const int32_t page = paged.page_size;
   const auto engine = started(paged);
   Listener listener(*engine);
-  uint64_t next_id = 1000;
   for (const Job& job : jobs_of(engine->model())) {
     const std::vector<Token>& prompt = job.segments[0].tokens;
     const auto length = static_cast<int32_t>(prompt.size());
@@ -71,21 +80,12 @@ TEST_P(CacheInvariance, AfterAHitThatEndsInsideAPage) {
         const auto place = other.size() < prompt.size() ? other.size() : prompt.size() - 1;
         other.push_back((prompt[place] + 1) % engine->model().vocab_tokens);
       }
-      const std::string name = std::to_string(next_id);
-      Job before = job_of(++next_id, other, 1);
-      before.cache_namespace = name;
-      ASSERT_TRUE(engine->submit(before).ok());
-      listener.until_end(next_id);
-      Job again = job;
-      again.request = RequestId{++next_id};
-      again.sequence = SequenceId{next_id};
-      again.cache_namespace = name;
-      ASSERT_TRUE(engine->submit(again).ok());
-      const Heard& heard = listener.until_end(next_id);
+      const Heard* heard = nullptr;
+      ASSERT_NO_FATAL_FAILURE(answer_after(*engine, listener, std::move(other), job, heard));
       const int32_t whole = std::min(shared, length - 1) / page * page;
-      EXPECT_EQ(heard.last.cached_tokens,
+      EXPECT_EQ(heard->last.cached_tokens,
                 kernels::own_cpu_kernels() ? std::min(shared, length - 1) : whole);
-      expect_same(alone().at(static_cast<uint64_t>(job.sequence)), heard, next_id);
+      expect_same(alone().at(static_cast<uint64_t>(job.sequence)), *heard, next_id_);
     }
   }
 }
